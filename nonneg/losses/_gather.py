@@ -1,0 +1,53 @@
+"""Rows from every process of a group, with gradients that are right after DDP's averaging."""
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: dist.ProcessGroup) -> Tensor:
+        ctx.group = group
+        parts = [torch.empty_like(x) for _ in range(group.size())]
+        dist.all_gather(parts, x.contiguous(), group=group)
+        return torch.stack(parts)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None]:
+        # Every process's loss depends on these rows: their gradient is the sum over processes.
+        grad = grad_outputs[0].contiguous()
+        dist.all_reduce(grad, group=ctx.group)
+        return grad[ctx.group.rank()], None
+
+
+def gather(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    """`(processes, *x.shape)`: the tensors of all processes, in order of rank.
+
+    Every process must bring the same shape. Without a group it is `x[None]` and nothing is sent.
+    """
+    if group is None:
+        return x[None]
+    return _Gather.apply(x, group)  # type: ignore[no-any-return]
+
+
+def rank_and_size(group: dist.ProcessGroup | None) -> tuple[int, int]:
+    return (0, 1) if group is None else (group.rank(), group.size())
+
+
+def total(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    """The sum of `x` over the processes, as a constant."""
+    x = x.detach()
+    if group is not None:
+        x = x.clone()
+        dist.all_reduce(x, group=group)
+    return x
+
+
+def mean_over_processes(loss: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    """The value of the joint batch's loss, with the gradient of this process's share of it."""
+    if group is None:
+        return loss
+    return loss + (total(loss, group) / group.size() - loss.detach())

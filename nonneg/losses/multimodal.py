@@ -1,0 +1,80 @@
+"""Two encoders, one non-negative space: losses over pairs of two modalities (image and text, say)."""
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor
+
+from nonneg.losses._checks import check_enough, check_features, check_temperature, working_dtype
+from nonneg.losses._gather import gather, mean_over_processes, rank_and_size
+from nonneg.losses._rows import full_precision, sum_over_rows, unit_rows
+from nonneg.losses._spectral import energy
+
+__all__ = ["info_nce", "spectral"]
+
+
+def info_nce(
+    a: Tensor,
+    b: Tensor,
+    temperature: float | Tensor = 0.07,
+    group: dist.ProcessGroup | None = None,
+    chunk_rows: int | None = None,
+) -> Tensor:
+    """Each row of `a` must pick its row of `b` out of the batch, and the other way round.
+
+    Args:
+        a, b: `(pairs, features)`, any floating type; row i of both belong together.
+        temperature, group, chunk_rows: as in `nonneg.losses.info_nce`.
+
+    Returns:
+        A scalar, the mean of the two directions, in float32 (float64 for float64 input).
+
+    Example:
+        >>> info_nce(torch.eye(3), torch.eye(3), temperature=0.2)
+        tensor(0.0134)
+    """
+    check_features("multimodal.info_nce", a=a, b=b)
+    check_temperature("multimodal.info_nce", temperature)
+    rank, processes = rank_and_size(group)
+    pairs = len(a)
+    check_enough("multimodal.info_nce", pairs * processes)
+    with full_precision(a):
+        everyone = gather(torch.stack((a, b)), group).transpose(0, 1).flatten(1, 2)
+        units_a, units_b = unit_rows(everyone[0]), unit_rows(everyone[1])
+        mine = slice(rank * pairs, (rank + 1) * pairs)
+        partner = torch.arange(mine.start, mine.stop, device=a.device)
+        a_to_b = sum_over_rows(_partner_loss, (units_a[mine] / temperature, partner), (units_b,), chunk_rows)
+        b_to_a = sum_over_rows(_partner_loss, (units_b[mine] / temperature, partner), (units_a,), chunk_rows)
+        return mean_over_processes((a_to_b + b_to_a) / (2 * pairs), group)
+
+
+def _partner_loss(scaled_anchors: Tensor, partner: Tensor, candidates: Tensor) -> Tensor:
+    return F.cross_entropy(scaled_anchors @ candidates.T, partner, reduction="sum")
+
+
+def spectral(a: Tensor, b: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
+    """−2 E[f(x)·g(y)] + E[(f(x)·g(y⁻))²], an unbiased estimate from a batch of pairs.
+
+    Args:
+        a, b: `(pairs, features)`, any floating type; row i of both belong together.
+        group: take negatives from all these processes, as in `nonneg.losses.info_nce`.
+
+    Returns:
+        A scalar in float32 (float64 for float64 input).
+
+    Example:
+        >>> spectral(torch.eye(2), torch.eye(2))
+        tensor(-2.)
+    """
+    check_features("multimodal.spectral", a=a, b=b)
+    processes = rank_and_size(group)[1]
+    pairs = len(a)
+    check_enough("multimodal.spectral", pairs * processes)
+    with full_precision(a):
+        dtype = working_dtype(a)
+        x, y = a.to(dtype), b.to(dtype)
+        everyone = gather(y, group).flatten(0, 1)
+        agreement = (x * y).sum(1)
+        negatives = pairs * (pairs * processes - 1)
+        repulsion = (energy(x, everyone) - agreement.square().sum()) / negatives
+        return mean_over_processes(repulsion - 2 * agreement.mean(), group)

@@ -1,0 +1,53 @@
+"""Evaluation in chunks of rows: the same numbers in memory that grows linearly."""
+
+import pytest
+import torch
+
+from benchmarks.memory import peak_bytes
+from nonneg import losses
+
+LABELS = torch.arange(8192) % 100
+LOSSES = {
+    "info_nce": losses.info_nce,
+    "multimodal.info_nce": losses.multimodal.info_nce,
+    "sup_con": lambda a, b, **kw: losses.supervised.sup_con(torch.cat((a, b)), LABELS[: 2 * len(a)], **kw),
+}
+
+
+def step(loss, pairs: int, chunk_rows: int | None):
+    generator = torch.Generator().manual_seed(0)
+    z1 = torch.randn(pairs, 256, generator=generator).relu_().requires_grad_()
+    z2 = torch.randn(pairs, 256, generator=generator).relu_().requires_grad_()
+    value = loss(z1, z2, chunk_rows=chunk_rows)
+    value.backward()
+    return value.detach(), z1.grad, z2.grad
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_value_and_gradients_equal_the_plain_form(name):
+    plain, chunked = step(LOSSES[name], 4096, None), step(LOSSES[name], 4096, 300)
+    for a, b in zip(plain, chunked, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5 * float(a.abs().max()))
+
+
+# The two-modality matrix is pairs x pairs, a quarter of the two-view one, so there is less to save.
+@pytest.mark.parametrize(("name", "share"), [("info_nce", 1 / 8), ("sup_con", 1 / 8), ("multimodal.info_nce", 1 / 4)])
+def test_peak_memory_is_a_small_share_of_the_plain_forms(name, share):
+    plain = peak_bytes(lambda: step(LOSSES[name], 4096, None))
+    chunked = peak_bytes(lambda: step(LOSSES[name], 4096, 256))
+    assert chunked <= plain * share, f"{chunked / 2**20:.0f} MiB against {plain / 2**20:.0f} MiB"
+
+
+def test_peak_memory_grows_linearly_with_the_batch():
+    small, large = (peak_bytes(lambda n=n: step(losses.info_nce, n, 128)) for n in (1024, 4096))
+    assert large <= 4.2 * small
+
+
+@pytest.mark.parametrize("loss", [losses.spectral, losses.multimodal.spectral])
+def test_spectral_needs_no_chunks_to_be_linear(loss):
+    def run(pairs: int) -> None:
+        z1, z2 = (torch.rand(pairs, 256, requires_grad=True) for _ in range(2))
+        loss(z1, z2).backward()
+
+    small, large = (peak_bytes(lambda n=n: run(n)) for n in (1024, 4096))
+    assert large <= 4.2 * small

@@ -1,0 +1,127 @@
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from nonneg.rectify import CONTROLS, KINDS, NonNegative, rep_relu
+
+NON_NEGATIVE = [kind for kind in KINDS if kind not in CONTROLS]
+
+
+def make(kind: str) -> NonNegative:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return NonNegative(kind, k=3 if kind == "top_k" else None)
+
+
+@pytest.mark.parametrize("kind", NON_NEGATIVE)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_output_is_non_negative_in_every_dtype(kind, dtype):
+    x = torch.randn(64, 16, generator=torch.Generator().manual_seed(0)).to(dtype)
+    y = make(kind)(x)
+    assert y.dtype == dtype
+    assert y.shape == x.shape
+    assert bool((y >= 0).all())
+
+
+@pytest.mark.parametrize("kind", CONTROLS)
+def test_controls_announce_that_they_are_not_non_negative(kind):
+    with pytest.warns(UserWarning, match="not non-negative"):
+        control = NonNegative(kind)
+    assert not control.is_non_negative
+    assert bool((control(torch.tensor([-1.0])) < 0).all())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_rep_relu_is_relu_forward_and_gelu_backward_to_the_bit(dtype):
+    x = (torch.randn(1000, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * 4).to(dtype)
+    upstream = torch.randn(1000, generator=torch.Generator().manual_seed(2), dtype=torch.float64).to(dtype)
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    assert torch.equal(rep_relu(a), F.relu(x))
+    rep_relu(a).backward(upstream)
+    F.gelu(b).backward(upstream)
+    assert torch.equal(a.grad, b.grad)
+
+
+def test_rep_relu_has_gelus_second_derivative_and_works_under_vmap():
+    x = torch.linspace(-2, 2, 9, dtype=torch.float64, requires_grad=True)
+    (first,) = torch.autograd.grad(rep_relu(x).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    (gelu_first,) = torch.autograd.grad(F.gelu(x).sum(), x, create_graph=True)
+    (gelu_second,) = torch.autograd.grad(gelu_first.sum(), x)
+    torch.testing.assert_close(second, gelu_second)
+    rows = torch.vmap(torch.func.grad(lambda row: rep_relu(row).sum()))(x.detach()[:, None])
+    torch.testing.assert_close(rows[:, 0], gelu_first.detach())
+
+
+def test_top_k_keeps_the_largest_and_never_more_than_k():
+    x = torch.randn(50, 20, generator=torch.Generator().manual_seed(0))
+    y = NonNegative("top_k", k=5)(x)
+    assert int((y > 0).sum(1).max()) == 5
+    for row, kept in zip(x, y, strict=True):
+        expected = sorted((v for v in row.tolist() if v > 0), reverse=True)[:5]
+        assert sorted((v for v in kept.tolist() if v > 0), reverse=True) == expected
+    assert int((NonNegative("top_k", k=5)(torch.ones(1, 20)) > 0).sum()) == 5  # ties too
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_survives_compile_with_the_same_values_and_gradients(kind):
+    module = make(kind)
+    x = torch.randn(8, 16, generator=torch.Generator().manual_seed(0))
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
+    out_a, out_b = module(a), compiled(b)
+    out_a.square().sum().backward()
+    out_b.square().sum().backward()
+    torch.testing.assert_close(out_b, out_a)
+    torch.testing.assert_close(b.grad, a.grad)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_survives_export(kind):
+    model = nn.Sequential(nn.Linear(6, 8), make(kind)).eval()
+    x = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
+    exported = torch.export.export(model, (x,)).module()
+    torch.testing.assert_close(exported(x), model(x))
+
+
+@pytest.mark.parametrize("kind", NON_NEGATIVE)
+def test_survives_autocast(kind):
+    model = nn.Sequential(nn.Linear(6, 8), make(kind))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = model(torch.randn(4, 6))
+    assert bool((y >= 0).all())
+    y.float().sum().backward()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kind_travels_in_the_state_dict(kind, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    module = make(kind)
+    save_file(module.state_dict(), tmp_path / "m.safetensors")
+    make(kind).load_state_dict(load_file(tmp_path / "m.safetensors"))
+    other = make("relu" if kind != "relu" else "softplus")
+    with pytest.raises((RuntimeError, ValueError), match="saved under NonNegative"):
+        other.load_state_dict(load_file(tmp_path / "m.safetensors"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kind": "rely"}, "kind is 'rely'"),
+        ({"kind": "top_k"}, "top_k needs k"),
+        ({"kind": "relu", "k": 3}, "the other kinds take none"),
+        ({"kind": "top_k", "k": 0}, "at least 1"),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        NonNegative(**arguments)
+
+
+def test_top_k_wider_than_the_row_is_refused():
+    with pytest.raises(ValueError, match="the rows have 4 features"):
+        NonNegative("top_k", k=5)(torch.ones(2, 4))

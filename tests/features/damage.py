@@ -1,0 +1,76 @@
+"""Run as a script: damages every file of a features folder in many ways; opening must say so or still work."""
+
+import random
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from nonneg.errors import InputError
+from nonneg.features import Features, verify
+
+
+def touch_everything(features: Features) -> None:
+    for row in range(len(features)):
+        features.id(row), features.text(row), features.media(row)
+    for feature in range(features.shape[1]):
+        features.feature(feature)
+    np.asarray(features.codes.sum(axis=0))
+
+
+def damaged(content: bytes, rng: random.Random) -> bytes:
+    kind = rng.choice(["flip", "flip", "truncate", "empty", "extend", "zero"])
+    place = rng.randrange(len(content))
+    if kind == "truncate":
+        return content[:place]
+    if kind == "empty":
+        return b""
+    if kind == "extend":
+        return content + b"\0" * 64
+    changed = bytearray(content)
+    for offset in range(place, min(place + rng.choice([1, 8]), len(content))):
+        changed[offset] = 0 if kind == "zero" else changed[offset] ^ (1 << rng.randrange(8))
+    return bytes(changed)
+
+
+def main() -> None:
+    rng = random.Random(int(sys.argv[1]))
+    root = Path(tempfile.mkdtemp())
+    good = root / "good.features"
+    codes = sp.random_array((20, 8), density=0.3, rng=np.random.default_rng(0), dtype=np.float32)
+    Features(
+        codes,
+        ids=[f"id {i}" for i in range(20)],
+        texts=["text"] * 20,
+        media=[b"png"] * 20,
+        labels=np.arange(20) % 3,
+        label_names=("a", "b", "c"),
+        names={1: "one"},
+    ).save(good)
+    refused = opened = caught_by_verify = 0
+    for _ in range(400):
+        bad = root / "bad.features"
+        shutil.rmtree(bad, ignore_errors=True)
+        shutil.copytree(good, bad)
+        path = rng.choice(sorted(p for p in bad.iterdir() if p.name != ".lock"))
+        path.write_bytes(damaged(path.read_bytes(), rng))
+        try:
+            features = Features.load(bad)
+            opened += 1
+            touch_everything(features)
+            verify(bad)
+        except InputError as error:
+            assert "\n" not in str(error)
+            assert str(bad) in str(error)
+            refused += 1
+            caught_by_verify += "SHA-256" in str(error)
+    print(f"{refused} refused, {opened} opened, {caught_by_verify} by their hash")
+    assert refused > 200
+    assert caught_by_verify > 10
+
+
+if __name__ == "__main__":
+    main()

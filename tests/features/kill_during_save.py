@@ -1,0 +1,100 @@
+"""Run as a script: kills a process at every step of a save, and at random moments, and opens what is left."""
+
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from nonneg.errors import InputError
+from nonneg.features import Features, verify
+
+STEPS = {"open", "os.rename", "os.remove", "os.mkdir"}
+
+
+def version(value: int, rows: int = 50) -> Features:
+    dense = np.zeros((rows, 40), np.float32)
+    dense[:, value] = value + 1
+    return Features(
+        sp.csr_array(dense),
+        ids=[f"{value}-{i}" for i in range(rows)],
+        labels=np.full(rows, value),
+        names={value: f"version {value}"},
+        provenance={"version": value},
+    )
+
+
+def found(folder: Path) -> int | None:
+    """Which version is there, whole and consistent; None if there is none."""
+    try:
+        features = verify(folder)
+    except InputError as error:
+        assert "is not a features folder" in str(error), error
+        return None
+    value = features.provenance["version"]
+    assert features.labels is not None
+    assert set(features.labels) == {value}
+    assert features.id(3) == f"{value}-3"
+    assert features.column(value)[1].tolist() == [value + 1] * len(features)
+    return int(value)
+
+
+def child(folder: Path, features: Features, die_at_step: int | None) -> int:
+    pid = os.fork()
+    if pid == 0:
+        count = 0
+
+        def step(event: str, arguments: tuple[object, ...]) -> None:
+            nonlocal count
+            if event in STEPS and str(folder) in str(arguments[0]):
+                count += 1
+                if count == die_at_step:
+                    os._exit(9)
+
+        sys.addaudithook(step)
+        features.save(folder, overwrite=True)
+        os._exit(0)
+    return pid
+
+
+def main() -> None:
+    root = Path(tempfile.mkdtemp())
+    for before in (None, 1):  # into a new folder, over old features
+        killed, died_at = 0, 0
+        while True:
+            died_at += 1
+            folder = root / f"{before}-{died_at}.features"
+            if before is not None:
+                version(before).save(folder)
+            _, status = os.waitpid(child(folder, version(2), died_at), 0)
+            state = found(folder)
+            if os.waitstatus_to_exitcode(status) == 0:
+                assert state == 2
+                break
+            assert state in (before, 2)
+            killed += 1
+            version(3).save(folder, overwrite=True)  # and the folder is still good for a next save
+            assert found(folder) == 3
+            assert not [p for p in folder.iterdir() if p.name.startswith(".tmp-")]
+        assert killed >= 10, killed
+        print(f"killed at each of {killed} steps of a save over {before}")
+
+    rng, folder, seen = random.Random(0), root / "random.features", set()
+    version(1, rows=50_000).save(folder)
+    for _ in range(25):
+        pid = child(folder, version(rng.choice([1, 2]), rows=50_000), None)
+        time.sleep(rng.uniform(0, 0.06))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        seen.add(found(folder))
+    assert seen <= {1, 2}, seen
+    print("killed at 25 random moments")
+
+
+if __name__ == "__main__":
+    main()

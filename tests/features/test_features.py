@@ -1,0 +1,239 @@
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from nonneg.errors import InputError
+from nonneg.features import Features, journal, verify
+
+HERE = Path(__file__).parent
+
+
+def run_script(name: str, *arguments: str) -> str:
+    command = [sys.executable, str(HERE / name), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert result.returncode == 0, f"exit code {result.returncode}\n{result.stdout}\n{result.stderr[-2000:]}"
+    return result.stdout
+
+
+@pytest.fixture
+def dense():
+    z = np.random.default_rng(0).normal(size=(30, 6)).astype(np.float32).clip(0)
+    z[:, 4] = 0
+    return z
+
+
+@pytest.fixture(params=["sparse", "dense"])
+def features(request, dense):
+    return Features(
+        sp.csr_array(dense) if request.param == "sparse" else dense,
+        ids=[f"sample {i}" for i in range(30)],
+        labels=np.arange(30) % 3,
+        label_names=("circle", "square", "star"),
+        media=[bytes([i]) for i in range(30)],
+        texts=[f"text {i} ☃" for i in range(30)],
+        names={2: "wheels"},
+        provenance={"seed": 0},
+    )
+
+
+def as_dense(features: Features) -> np.ndarray:
+    return features.codes.toarray() if features.is_sparse else features.codes
+
+
+def test_everything_survives_a_round_trip(features, tmp_path):
+    loaded = Features.load(features.save(tmp_path / "x.features"))
+    assert loaded.is_sparse == features.is_sparse
+    np.testing.assert_array_equal(as_dense(loaded), as_dense(features))
+    np.testing.assert_array_equal(loaded.labels, features.labels)
+    assert loaded.label_names == ("circle", "square", "star")
+    assert (loaded.id(7), loaded.text(7), loaded.media(7)) == ("sample 7", "text 7 ☃", b"\x07")
+    assert dict(loaded.names) == {2: "wheels"}
+    assert loaded.provenance["seed"] == 0
+    assert repr(loaded) == repr(features)
+    assert repr(verify(tmp_path / "x.features")) == repr(features)
+
+
+def test_codes_alone_are_enough(dense, tmp_path):
+    loaded = Features.load(Features(dense.astype(np.float16)).save(tmp_path / "x.features"))
+    assert loaded.codes.dtype == np.float16
+    assert (loaded.id(3), loaded.text(3), loaded.media(3), loaded.labels) == ("3", None, None, None)
+    assert loaded.feature(0).labels == {}
+
+
+def test_nothing_can_be_changed_in_place(features, tmp_path):
+    for f in (features, Features.load(features.save(tmp_path / "x.features"))):
+        with pytest.raises(ValueError, match="read-only"):
+            (f.codes.data if f.is_sparse else f.codes)[0] = 5
+        with pytest.raises(ValueError, match="read-only"):
+            f.labels[0] = 5
+        with pytest.raises(TypeError):
+            f.names[1] = "x"
+
+
+def test_the_array_that_was_given_stays_writeable(dense):
+    Features(dense)
+    dense[0, 0] = 5
+
+
+def test_a_card_says_what_the_codes_say(features, dense):
+    card = features.feature(2, top=4)
+    lengths = np.linalg.norm(dense, axis=1)
+    active = dense[:, 2] > 1e-5 * lengths
+    assert card.name == "wheels"
+    assert card.active == active.sum()
+    assert card.frequency == pytest.approx(active.mean())
+    assert card.expected_activation == pytest.approx((dense[:, 2] / np.where(lengths > 0, lengths, 1)).mean(), rel=1e-5)
+    assert list(card.top) == list(np.argsort(-dense[:, 2])[:4])
+    assert list(card.strengths) == sorted(dense[:, 2], reverse=True)[:4]
+    by_hand = {name: np.mean(features.labels[active] == i) for i, name in enumerate(features.label_names)}
+    assert dict(card.labels) == pytest.approx({k: v for k, v in by_hand.items() if v})
+    assert features.feature(4).active == 0
+    assert features.feature(4).top == ()
+
+
+def test_duplicate_and_zero_entries_of_a_sparse_matrix_are_merged():
+    messy = sp.csr_array((np.ones(4, np.float32), np.array([2, 2, 0, 1]), np.array([0, 3, 4])), shape=(2, 3))
+    messy.data[3] = 0
+    assert Features(messy).codes.toarray().tolist() == [[1, 0, 2], [0, 0, 0]]
+    assert Features(messy).codes.nnz == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"codes": np.ones((2, 2), int)}, "dtype int64, expected float16"),
+        ({"codes": np.ones(3, np.float32)}, r"shape \(3,\), expected \(samples, features\)"),
+        ({"codes": np.array([[np.nan]], np.float32)}, "NaN or infinite"),
+        ({"ids": ["a"]}, "id: 1 given, expected 2"),
+        ({"ids": ["a", "a"]}, "some are the same"),
+        ({"ids": ["a", 7]}, "id: expected string"),
+        ({"labels": [0, 1, 2]}, "expected 2 integers"),
+        ({"labels": [0.5, 1.0]}, "expected 2 integers"),
+        ({"labels": [0, 1], "label_names": ["only one"]}, "expected -1 to 0"),
+        ({"names": {7: "x"}}, "a feature from 0 to 2"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(arguments, message):
+    with pytest.raises(InputError, match=message):
+        Features(**{"codes": np.ones((2, 3), np.float32), **arguments})
+
+
+def test_existing_features_are_kept_unless_told_otherwise(features, tmp_path):
+    folder = features.save(tmp_path / "x.features")
+    other = Features(np.ones((2, 2), np.float32))
+    with pytest.raises(InputError, match="overwrite=True"):
+        other.save(folder)
+    assert Features.load(folder).shape == (30, 6)
+    other.save(folder, overwrite=True)
+    assert Features.load(folder).shape == (2, 2)
+    assert sorted(p.suffix for p in folder.iterdir()) == ["", ".json", ".jsonl", ".npy"]  # the old arrays are gone
+
+
+def test_a_folder_of_other_files_is_never_written_into(features, tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match=r"holds other files \(thesis.tex"):
+        features.save(tmp_path, overwrite=True)
+    with pytest.raises(InputError, match="is a file"):
+        features.save(tmp_path / "thesis.tex", overwrite=True)
+
+
+def test_an_open_map_outlives_its_replacement(features, tmp_path, dense):
+    folder = features.save(tmp_path / "x.features")
+    opened = Features.load(folder)
+    Features(np.ones((2, 2), np.float32)).save(folder, overwrite=True)
+    np.testing.assert_array_equal(as_dense(opened), dense)
+
+
+def test_names_belong_to_the_codes_they_were_given_to(features, tmp_path):
+    folder = features.save(tmp_path / "x.features")
+    journal(folder).record({0: "doors"}, author="ada")
+    journal(folder).record({0: "doors, open"}, author="bob")
+    assert dict(Features.load(folder).names) == {0: "doors, open", 2: "wheels"}
+    assert [(n.author, n.name) for n in journal(folder).history()][1:] == [("ada", "doors"), ("bob", "doors, open")]
+    Features(np.eye(6, dtype=np.float32)).save(folder, overwrite=True)
+    assert dict(Features.load(folder).names) == {}
+    features.with_names({2: ""}).save(folder, overwrite=True)
+    assert dict(Features.load(folder).names) == {}
+    assert len(journal(folder).history()) == 5
+
+
+def test_a_torn_line_of_the_journal_loses_nothing_else(features, tmp_path):
+    folder = features.save(tmp_path / "x.features")
+    with (folder / "names.jsonl").open("ab") as file:
+        file.write(b'{"codes": "abc", "feat')
+    assert dict(Features.load(folder).names) == {2: "wheels"}
+    journal(folder).record({1: "roof"})
+    assert dict(Features.load(folder).names) == {1: "roof", 2: "wheels"}
+
+
+@pytest.mark.parametrize("foreign", ["nothing", "empty", "a file", "not json", "another format", "newer", "traversal"])
+def test_a_foreign_folder_gives_one_clear_sentence(foreign, features, tmp_path):
+    folder = tmp_path / "x.features"
+    if foreign == "a file":
+        folder.write_text("x")
+    elif foreign != "nothing":
+        folder.mkdir()
+    if foreign in ("newer", "traversal"):
+        features.save(folder)
+        meta = json.loads((folder / "meta.json").read_text())
+        if foreign == "newer":
+            meta["version"] = 99
+        else:
+            next(iter(meta["files"].values()))["file"] = "../../secret.npy"
+        (folder / "meta.json").write_text(json.dumps(meta))
+    elif foreign in ("not json", "another format"):
+        (folder / "meta.json").write_text("{" if foreign == "not json" else '{"format": "other"}')
+    with pytest.raises(InputError, match=re.escape(str(folder))) as error:
+        Features.load(folder)
+    assert "\n" not in str(error.value)
+
+
+def test_a_second_writer_is_refused(features, tmp_path):
+    import fcntl
+
+    folder = features.save(tmp_path / "x.features")
+    with (folder / ".lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="being written by another process"):
+            features.save(folder, overwrite=True)
+
+
+def test_a_kill_during_a_save_leaves_the_old_or_the_new():
+    assert "killed at 25 random moments" in run_script("kill_during_save.py")
+
+
+@pytest.mark.parametrize("seed", ["0", "1"])
+def test_damage_is_said_and_never_crashes(seed):
+    assert "refused" in run_script("damage.py", seed)
+
+
+def test_a_million_rows_open_at_once_and_without_memory(tmp_path):
+    rows, features, active = 1_000_000, 1024, 32
+    rng = np.random.default_rng(0)
+    columns = np.arange(active, dtype=np.int32) * (features // active) + rng.integers(0, 32, (rows, active), np.int32)
+    codes = sp.csr_array(
+        (np.ones(rows * active, np.float32), columns.ravel(), np.arange(rows + 1, dtype=np.int32) * active),
+        shape=(rows, features),
+    )
+    Features(codes, ids=[str(i) for i in range(rows)], labels=np.zeros(rows, int)).save(tmp_path / "big.features")
+    program = """
+import re, sys, time
+from nonneg.features import Features
+def anonymous():
+    return int(re.search(r"RssAnon:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
+before, start = anonymous(), time.perf_counter()
+features = Features.load(sys.argv[1])
+seconds = time.perf_counter() - start
+print(seconds, anonymous() - before, features.id(999_999))
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "big.features")]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert float(out[0]) < 1
+    assert float(out[1]) < 50
+    assert out[2] == "999999"

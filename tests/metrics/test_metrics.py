@@ -1,0 +1,167 @@
+"""Each metric against plain loops, and dense against sparse input."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from nonneg import metrics
+
+
+@pytest.fixture(params=[torch.float32, torch.float64], ids=["float32", "float64"])
+def codes(request):
+    generator = torch.Generator().manual_seed(0)
+    z = (torch.randn(60, 12, generator=generator) - 0.8).relu().to(request.param)
+    z[3] = 0  # an empty sample
+    z[:, 5] = 0  # a dead feature
+    z[:, 6] = 0
+    z[7, 6] = 0.4  # a feature that fires once
+    z[9, 0] = 1e-7  # under the threshold
+    return z
+
+
+@pytest.fixture
+def labels():
+    return torch.randint(0, 4, (60,), generator=torch.Generator().manual_seed(1)) * 3 - 1
+
+
+def is_active(z):
+    rows = [[float(v) for v in row] for row in z]
+    lengths = [math.sqrt(sum(v * v for v in row)) or 1.0 for row in rows]
+    return [[abs(v) / n > 1e-5 for v in row] for row, n in zip(rows, lengths, strict=True)]
+
+
+def slow_consistency(z, labels):
+    active = is_active(z)
+    shares = {}
+    for j in range(z.shape[1]):
+        classes = [int(y) for row, y in zip(active, labels, strict=True) if row[j]]
+        if classes:
+            shares[j] = (max(classes.count(c) for c in set(classes)) / len(classes), len(classes))
+    return shares
+
+
+def test_class_consistency_equals_the_loop(codes, labels):
+    result = metrics.class_consistency(codes, labels)
+    shares = slow_consistency(codes, labels)
+    assert result.value == pytest.approx(np.mean([s for s, _ in shares.values()]))
+    assert result.supported == pytest.approx(np.mean([s for s, n in shares.values() if n >= 10]))
+    assert result.live == len(shares) == 11
+    assert result.n_supported == sum(n >= 10 for _, n in shares.values())
+    assert [round(float(result.per_feature[j]), 9) for j in shares] == [round(s, 9) for s, _ in shares.values()]
+    assert math.isnan(result.per_feature[5])
+
+
+def test_a_feature_that_fires_once_scores_one_but_does_not_count_as_supported(codes, labels):
+    result = metrics.class_consistency(codes, labels)
+    assert float(result.per_feature[6]) == 1.0
+    assert result.n_supported < result.live
+
+
+def test_chance_floor_is_what_permuted_labels_give(codes, labels):
+    result = metrics.class_consistency(codes, labels, permutations=200)
+    rng = np.random.default_rng(0)
+    by_hand = []
+    for _ in range(200):
+        shares = slow_consistency(codes, rng.permutation(labels.numpy())).values()
+        by_hand.append(np.mean([s for s, n in shares if n >= 10]))
+    assert result.floor == pytest.approx(np.mean(by_hand), abs=0.01)
+    assert result.excess == pytest.approx(result.supported - result.floor)
+
+
+def test_dense_features_score_exactly_the_largest_class(labels):
+    z = torch.randn(60, 8, generator=torch.Generator().manual_seed(2))
+    largest = max((labels == c).sum().item() for c in labels.unique())
+    result = metrics.class_consistency(z, labels)
+    assert result.value == pytest.approx(largest / 60)
+    assert result.excess == pytest.approx(0)
+
+
+def test_sparsity_and_live_features_equal_the_loop(codes):
+    active = is_active(codes)
+    expected = np.mean([1 - sum(row) / len(row) for row in active])
+    assert metrics.sparsity(codes) == pytest.approx(expected)
+    assert metrics.live_features(codes).tolist() == [any(row[j] for row in active) for j in range(12)]
+
+
+def test_correlation_equals_the_loop(codes):
+    z = codes.double().numpy()
+    live = [j for j in range(12) if any(row[j] for row in is_active(codes))]
+    values = [
+        abs(z[:, i] @ z[:, j]) / math.sqrt((z[:, i] @ z[:, i]) * (z[:, j] @ z[:, j]))
+        for i in live
+        for j in live
+        if i != j
+    ]
+    assert metrics.correlation(codes) == pytest.approx(np.mean(values), rel=1e-5)
+
+
+def test_effective_rank_equals_the_definition_by_svd(codes):
+    for z in (codes, codes[:8]):  # tall and wide
+        singular = np.linalg.svd(z.double().numpy(), compute_uv=False)
+        share = singular[singular > 1e-12] / singular.sum()
+        assert metrics.effective_rank(z) == pytest.approx(math.exp(-(share * np.log(share)).sum()), rel=1e-6)
+
+
+def test_retrieval_equals_the_loop(codes, labels):
+    z, y = codes.double(), labels.tolist()
+    z = z + torch.rand(z.shape, generator=torch.Generator().manual_seed(3), dtype=z.dtype) / 50  # no ties
+    units = (z / z.norm(dim=1, keepdim=True)).tolist()
+    precision, average = [], []
+    for i, query in enumerate(units):
+        similarity = [(-sum(a * b for a, b in zip(query, other, strict=True)), j) for j, other in enumerate(units)]
+        nearest = [j for _, j in sorted(similarity) if j != i][:10]
+        hits = [y[j] == y[i] for j in nearest]
+        precision.append(sum(hits) / 10)
+        relevant = y.count(y[i]) - 1
+        average.append(sum(sum(hits[: r + 1]) / (r + 1) for r in range(10) if hits[r]) / min(10, relevant))
+    assert metrics.precision_at_k(z, labels) == pytest.approx(np.mean(precision))
+    assert metrics.mean_average_precision(z, labels) == pytest.approx(np.mean(average))
+
+
+def test_precision_with_ties_is_the_expectation_over_their_order():
+    z = torch.zeros(5, 2)  # all samples resemble each other equally
+    assert metrics.precision_at_k(z, [0, 0, 0, 1, 1], k=2) == pytest.approx((3 * 2 / 4 + 2 * 1 / 4) / 5)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        metrics.sparsity,
+        metrics.correlation,
+        metrics.effective_rank,
+        lambda z: float(metrics.class_consistency(z, np.arange(60) % 3)),
+        lambda z: metrics.class_consistency(z, np.arange(60) % 3).floor,
+        lambda z: metrics.precision_at_k(z, np.arange(60) % 3),
+        lambda z: metrics.mean_average_precision(z, np.arange(60) % 3),
+    ],
+)
+def test_numpy_and_sparse_input_give_the_same_number(metric, codes):
+    expected = metric(codes)
+    assert metric(codes.numpy()) == expected
+    assert metric(sp.csr_array(codes.numpy())) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("z", "labels", "message"),
+    [
+        (torch.ones(4, 2, dtype=torch.int64), [0, 1, 0, 1], "z is torch.int64"),
+        (torch.ones(4), [0, 1, 0, 1], r"z has shape \(4,\)"),
+        (torch.ones(4, 2), None, "labels are missing"),
+        (torch.ones(4, 2), [0, 1], "expected 4 integers"),
+        (torch.ones(4, 2), [0.5, 1, 0, 1], "expected 4 integers"),
+        ("codes.npy", [0], "z is str"),
+    ],
+)
+def test_bad_input_is_refused_by_name(z, labels, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        metrics.class_consistency(z, labels)
+    with pytest.raises((TypeError, ValueError), match=message):
+        metrics.precision_at_k(z, labels, k=1)
+
+
+def test_k_must_be_smaller_than_the_number_of_samples():
+    with pytest.raises(ValueError, match="k is 4, expected 1 to 3 for 4 samples"):
+        metrics.precision_at_k(torch.ones(4, 2), [0, 1, 0, 1], k=4)

@@ -43,6 +43,11 @@ def unit_rows(z: Tensor) -> Tensor:
     return z / length.masked_fill(length == 0, 1)
 
 
+def unit_columns(z: Tensor) -> Tensor:
+    """Columns of length 1; a dead column stays zero."""
+    return unit_rows(z.T).T
+
+
 def active_entries(z: Any, metric: str) -> Entries:
     """Entries above the threshold in absolute value, rows L2-normalised first."""
     if sp.issparse(z):

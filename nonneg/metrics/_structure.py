@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nonneg.metrics._codes import active_entries, as_dense
+from nonneg.metrics._codes import active_entries, as_dense, unit_columns
 
 
 def sparsity(z: Any) -> float:
@@ -40,8 +40,7 @@ def correlation_matrix(z: Any) -> Tensor:
                 [-0.2800,  1.0000]])
     """
     dense = as_dense(z, "correlation_matrix")
-    length = dense.norm(dim=0)
-    columns = dense / length.masked_fill(length == 0, 1)
+    columns = unit_columns(dense)
     return columns.T @ columns
 
 

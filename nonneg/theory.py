@@ -1,0 +1,307 @@
+"""The theorems of non-negative contrastive learning on a population small enough to be exact.
+
+Samples come from latent classes: P(x, x') = Σ_c P(c) P(x|c) P(x'|c). Everything is float64.
+"""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+from nonneg import losses, metrics
+from nonneg.rectify import NonNegative
+
+
+@dataclass(frozen=True)
+class Population:
+    """Latent classes and the samples each gives rise to.
+
+    Args:
+        prior: `(classes,)`, P(c).
+        given_class: `(samples, classes)`, P(x|c); columns sum to 1.
+
+    Example:
+        >>> coin = Population(torch.tensor([0.5, 0.5]).double(), torch.eye(2).double())
+        >>> coin.optimum
+        tensor([[1.4142, 0.0000],
+                [0.0000, 1.4142]], dtype=torch.float64)
+    """
+
+    prior: Tensor
+    given_class: Tensor
+
+    @staticmethod
+    def drawn(classes: int, pure: int, mixed: int, seed: int = 0) -> "Population":
+        """Random: each class has `pure` samples of its own; `mixed` more belong to two or more classes."""
+        generator = torch.Generator().manual_seed(seed)
+        own = torch.eye(classes).repeat_interleave(pure, 0)
+        shared = torch.zeros(mixed, classes)
+        for row in shared:
+            several = int(torch.randint(2, classes, (1,), generator=generator)) if classes > 2 else 2
+            row[torch.randperm(classes, generator=generator)[:several]] = 1
+        support = torch.cat((own, shared)).double()
+        weight = support * (0.5 + torch.rand(support.shape, generator=generator, dtype=torch.float64))
+        prior = 0.5 + torch.rand(classes, generator=generator, dtype=torch.float64)
+        return Population(prior / prior.sum(), weight / weight.sum(0))
+
+    @cached_property
+    def joint(self) -> Tensor:
+        """`(samples, samples)`: P(x, x'), the chance to see two samples as a positive pair."""
+        return (self.given_class * self.prior) @ self.given_class.T
+
+    @cached_property
+    def marginal(self) -> Tensor:
+        """`(samples,)`: P(x)."""
+        return self.given_class @ self.prior
+
+    @cached_property
+    def normalised(self) -> Tensor:
+        """Ā = D^-½ P D^-½, the matrix that contrastive learning factorises."""
+        return self.joint / (self.marginal[:, None] * self.marginal).sqrt()
+
+    @cached_property
+    def posterior(self) -> Tensor:
+        """`(samples, classes)`: P(c|x)."""
+        return self.given_class * self.prior / self.marginal[:, None]
+
+    @cached_property
+    def optimum(self) -> Tensor:
+        """φ_c(x) = P(c|x) / √P(c): the non-negative features of least loss."""
+        return self.posterior / self.prior.sqrt()
+
+    @property
+    def least_loss(self) -> float:
+        """−‖Ā‖²."""
+        return -float(self.normalised.square().sum())
+
+    def loss(self, f: Tensor) -> Tensor:
+        """The spectral loss of features `(samples, width)` under true expectations."""
+        similar = f @ f.T
+        independent = self.marginal[:, None] * self.marginal
+        return -2 * (self.joint * similar).sum() + (independent * similar.square()).sum()
+
+    def pairs(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """`n` positive pairs, as sample indices."""
+        cell = torch.multinomial(self.joint.flatten(), n, replacement=True, generator=generator)
+        return cell // len(self.joint), cell % len(self.joint)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One statement, how far it is from exact, and how far it may be."""
+
+    statement: str
+    residual: float
+    bound: float
+    detail: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return self.residual <= self.bound
+
+
+def check_all(seed: int = 0) -> list[Check]:
+    """Every statement, checked numerically."""
+    population = Population.drawn(classes=4, pure=2, mixed=4, seed=seed)
+    statements: list[Callable[[Population, int], Check]] = [
+        equivalence,
+        unbiased_estimate,
+        optimum,
+        rotation,
+        sparsity,
+        orthogonality,
+        uniqueness,
+        disagreement,
+        bayes_head,
+        multimodal,
+        training,
+        matrix_factorisation,
+    ]
+    return [statement(population, seed) for statement in statements]
+
+
+def equivalence(population: Population, seed: int) -> Check:
+    """Theorem 1: the loss is the error of a non-negative factorisation, up to a constant."""
+    f = torch.rand(len(population.marginal), 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    F = population.marginal.sqrt()[:, None] * f
+    error = (population.normalised - F @ F.T).square().sum()
+    residual = abs(float(error - population.loss(f)) + population.least_loss)
+    return Check("the loss is NMF: ‖Ā − FFᵀ‖² = L(f) + ‖Ā‖²", residual, 1e-12)
+
+
+def unbiased_estimate(population: Population, seed: int) -> Check:
+    """The mean of `losses.spectral` over every possible batch of two pairs is the population's loss."""
+    small = Population.drawn(classes=2, pure=1, mixed=2, seed=seed)
+    f = torch.rand(4, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    cells = list(itertools.product(range(4), repeat=2))
+    mean = 0.0
+    for (i, j), (k, m) in itertools.product(cells, repeat=2):
+        chance = float(small.joint[i, j] * small.joint[k, m])
+        mean += chance * float(losses.spectral(f[[i, k]], f[[j, m]]))
+    residual = abs(mean - float(small.loss(f)))
+    return Check("the batch loss is unbiased: E[spectral] = L(f)", residual, 1e-12, "all 256 batches of 2 pairs")
+
+
+def optimum(population: Population, seed: int) -> Check:
+    """Theorem 2: P(c|x)/√P(c) factorises Ā exactly and so has the least possible loss."""
+    F = population.marginal.sqrt()[:, None] * population.optimum
+    error = float((F @ F.T - population.normalised).abs().max())
+    gap = abs(float(population.loss(population.optimum)) - population.least_loss)
+    return Check("the optimum φ = P(c|x)/√P(c): FFᵀ = Ā, L(φ) = −‖Ā‖²", max(error, gap), 1e-12)
+
+
+def rotation(population: Population, seed: int) -> Check:
+    """Any rotation of φ has the same loss, so plain contrastive learning may end anywhere; none stays non-negative."""
+    generator = torch.Generator().manual_seed(seed)
+    worst, still_non_negative = 0.0, 0
+    for _ in range(100):
+        Q, _ = torch.linalg.qr(torch.randn(4, 4, generator=generator, dtype=torch.float64))
+        rotated = population.optimum @ Q
+        worst = max(worst, abs(float(population.loss(rotated)) - population.least_loss))
+        still_non_negative += bool((rotated >= 0).all())
+    residual = worst if still_non_negative == 0 else float("inf")
+    detail = f"of 100 rotations {still_non_negative} stay non-negative"
+    return Check("CL allows rotations: L(φR) = L(φ); NCL forbids them: φR < 0 somewhere", residual, 1e-12, detail)
+
+
+def sparsity(population: Population, seed: int) -> Check:
+    """Theorem 3: a sample has as many active features as latent classes it can come from."""
+    active = (population.optimum > 0).sum(1)
+    possible = (population.given_class > 0).sum(1)
+    wrong = int((active != possible).sum())
+    counts = f"{int(active.min())} to {int(active.max())} of {len(population.prior)} active"
+    return Check("sparsity: ‖φ(x)‖₀ = number of classes x can come from", wrong, 0, counts)
+
+
+def orthogonality(population: Population, seed: int) -> Check:
+    """If every sample has one class, the features are orthonormal over the population."""
+    single = Population.drawn(classes=5, pure=3, mixed=0, seed=seed)
+    second_moment = single.optimum.T @ (single.marginal[:, None] * single.optimum)
+    residual = float((second_moment - torch.eye(5, dtype=torch.float64)).abs().max())
+    return Check("one class a sample: E[φφᵀ] = I", residual, 1e-12)
+
+
+def uniqueness(population: Population, seed: int) -> Check:
+    """Theorem 4: every non-negative solution is the same one, up to the order of its features."""
+    solutions = _solutions(population, seed, non_negative=True)
+    agreement = _least_agreement(solutions)
+    detail = f"{len(solutions)} of 20 random starts reach it, {20 - len(solutions)} stop short"
+    residual = 1 - agreement if len(solutions) > 1 else float("inf")
+    return Check("NCL is unique: independent optima agree, 1 − cosine", residual, 1e-3, detail)
+
+
+def disagreement(population: Population, seed: int) -> Check:
+    """Without non-negativity, as many starts reach the same loss and no two agree."""
+    solutions = _solutions(population, seed, non_negative=False)
+    agreement = _least_agreement(solutions)
+    detail = f"{len(solutions)} of 20 reach it; least matched cosine {agreement:.2f}"
+    failed_to_disagree = 0.0 if len(solutions) > 1 and agreement < 0.999 else 1.0
+    return Check("CL is not: its optima have the same loss and disagree", failed_to_disagree, 0, detail)
+
+
+def bayes_head(population: Population, seed: int) -> Check:
+    """Theorem 5: W = √P(c) P(y|c) on φ gives P(y|x), so the linear probe is Bayes-optimal."""
+    generator = torch.Generator().manual_seed(seed)
+    label_given_class = torch.rand(4, 3, generator=generator, dtype=torch.float64)
+    label_given_class /= label_given_class.sum(1, keepdim=True)
+    head = population.prior.sqrt()[:, None] * label_given_class
+    truth = population.posterior @ label_given_class
+    residual = float((population.optimum @ head - truth).abs().max())
+    return Check("a linear head on φ is Bayes-optimal: φW = P(y|x)", residual, 1e-12)
+
+
+def multimodal(population: Population, seed: int) -> Check:
+    """Theorem 6: two encoders factorise Ā_M = D_x^-½ P(x,y) D_y^-½ in the same way."""
+    other = Population(population.prior, Population.drawn(4, pure=1, mixed=5, seed=seed + 1).given_class)
+    joint = (population.given_class * population.prior) @ other.given_class.T
+    roots = population.marginal.sqrt()[:, None], other.marginal.sqrt()[:, None]
+    normalised = joint / (roots[0] * roots[1].T)
+
+    def gap(f: Tensor, g: Tensor) -> float:
+        similar = f @ g.T
+        independent = population.marginal[:, None] * other.marginal
+        loss = -2 * (joint * similar).sum() + (independent * similar.square()).sum()
+        error = (normalised - (roots[0] * f) @ (roots[1] * g).T).square().sum()
+        return abs(float(error - loss - normalised.square().sum()))
+
+    generator = torch.Generator().manual_seed(seed)
+    f, g = (torch.rand(n, 6, generator=generator, dtype=torch.float64) for n in joint.shape)
+    at_optimum = (roots[0] * population.optimum) @ (roots[1] * other.optimum).T
+    residual = max(gap(f, g), float((at_optimum - normalised).abs().max()))
+    return Check("two modalities: ‖Ā_M − FGᵀ‖² = L(f, g) + ‖Ā_M‖², optimum FGᵀ = Ā_M", residual, 1e-12)
+
+
+def training(population: Population, seed: int, starts: int = 5) -> Check:
+    """The point of it all: gradient steps on sampled pairs find the closed-form optimum."""
+    ends = [_trained(population, seed + start) for start in range(starts)]
+    gaps = [(float(population.loss(f)) - population.least_loss) / -population.least_loss for f in ends]
+    best = min(range(starts), key=gaps.__getitem__)
+    cosine = float(metrics.match(ends[best], population.optimum).cosine.min())
+    reached = sum(gap <= 1e-3 for gap in gaps)
+    # Like every NMF solver, gradient descent can stop in a local optimum, so it gets several starts.
+    detail = f"{reached} of {starts} starts reach it; least cosine with φ {cosine:.4f}"
+    return Check("training on sampled pairs reaches φ: relative gap of the loss", gaps[best], 1e-3, detail)
+
+
+def _trained(population: Population, seed: int, steps: int = 1500, batch: int = 512) -> Tensor:
+    """`(samples, classes)` features after training a table of them with the loss and σ₊ of this package."""
+    generator = torch.Generator().manual_seed(seed)
+    table = (0.3 * torch.rand(population.optimum.shape, generator=generator, dtype=torch.float64)).requires_grad_()
+    rectify = NonNegative("rep_relu")
+    # Plain SGD: steps of a size that does not shrink with the gradient (Adam) throw units far below 0, where they stay.
+    optimiser = torch.optim.SGD([table], lr=1.0)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    for _ in range(steps):
+        first, second = population.pairs(batch, generator)
+        f = rectify(table)
+        loss = losses.spectral(f[first], f[second])
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+    return rectify(table).detach()
+
+
+def matrix_factorisation(population: Population, seed: int) -> Check:
+    """A classical solver on the explicit matrix reaches the same loss."""
+    from sklearn.decomposition import NMF
+
+    solver = NMF(4, init="random", random_state=seed, tol=1e-12, max_iter=20_000)
+    W = solver.fit_transform(population.normalised.numpy())
+    error = float(np.square(population.normalised.numpy() - W @ solver.components_).sum())
+    gap = error / -population.least_loss
+    return Check("a classical NMF solver on Ā reaches the same: relative gap", gap, 1e-3, "scikit-learn's NMF")
+
+
+def _solutions(population: Population, seed: int, non_negative: bool, starts: int = 20) -> list[Tensor]:
+    """Of so many random starts, those that end within 1e-6 of the least loss."""
+    width = population.optimum.shape
+    rng = np.random.default_rng(seed)
+    bounds = [(0, None)] * population.optimum.numel() if non_negative else None
+
+    def loss_and_gradient(flat: np.ndarray[tuple[int], np.dtype[np.float64]]) -> tuple[float, object]:
+        f = torch.from_numpy(flat).view(width).requires_grad_()
+        loss = population.loss(f)
+        loss.backward()
+        assert f.grad is not None
+        return loss.item(), f.grad.flatten().numpy()
+
+    found = []
+    for _ in range(starts):
+        start = rng.random(population.optimum.numel()) if non_negative else rng.normal(size=population.optimum.numel())
+        options = {"maxiter": 5000, "maxfun": 20_000, "ftol": 1e-16, "gtol": 1e-11}
+        end = minimize(loss_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        if end.fun - population.least_loss < 1e-6:
+            found.append(torch.from_numpy(end.x).view(width))
+    return found
+
+
+def _least_agreement(solutions: list[Tensor]) -> float:
+    """The smallest cosine of any matched feature over all pairs of solutions."""
+    pairs = itertools.combinations(solutions, 2)
+    return min((float(metrics.match(a, b).cosine.min()) for a, b in pairs), default=1.0)

@@ -1,0 +1,57 @@
+import re
+
+import pytest
+import torch
+
+from nonneg import theory
+from nonneg.theory import Check, Population
+
+
+@pytest.fixture(scope="module", params=[0, 1])
+def checks(request) -> list[Check]:
+    return theory.check_all(request.param)
+
+
+def test_every_statement_holds(checks):
+    assert [c.statement for c in checks if not c.holds] == []
+    assert len(checks) == 12
+
+
+def test_most_non_negative_starts_reach_the_optimum_and_the_rest_are_counted(checks):
+    detail = next(c.detail for c in checks if "NCL is unique" in c.statement)
+    reached, stopped = map(int, re.search(r"(\d+) of 20 .* (\d+) stop", detail).groups())
+    assert reached >= 10
+    assert reached + stopped == 20
+
+
+def test_population_is_a_distribution_with_the_asked_for_structure():
+    population = Population.drawn(classes=4, pure=2, mixed=4, seed=3)
+    torch.testing.assert_close(population.joint.sum(), torch.tensor(1.0, dtype=torch.float64))
+    torch.testing.assert_close(population.joint.sum(0), population.marginal)
+    classes = (population.given_class > 0).sum(1).tolist()
+    assert classes[:8] == [1] * 8
+    assert all(c >= 2 for c in classes[8:])
+
+
+def test_sampled_pairs_follow_the_joint_distribution():
+    population = Population.drawn(classes=3, pure=1, mixed=2, seed=0)
+    first, second = population.pairs(200_000, torch.Generator().manual_seed(0))
+    counts = torch.bincount(first * 5 + second, minlength=25).double().view(5, 5) / 200_000
+    torch.testing.assert_close(counts, population.joint, atol=4e-3, rtol=0)
+
+
+def test_a_statement_that_is_false_does_not_hold():
+    """Without samples of their own, classes cannot be told apart: uniqueness must fail."""
+    ambiguous = Population(
+        torch.full((4,), 0.25, dtype=torch.float64),
+        (torch.ones(4, 4) - torch.eye(4)).double() / 3,
+    )
+    assert theory.optimum(ambiguous, 0).holds
+    assert not theory.uniqueness(ambiguous, 0).holds
+
+
+def test_features_that_are_not_optimal_are_seen_to_be_worse():
+    population = Population.drawn(classes=4, pure=2, mixed=4, seed=0)
+    worse = population.optimum.clone()
+    worse[0] *= 1.1
+    assert float(population.loss(worse)) > population.least_loss + 1e-4

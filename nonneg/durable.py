@@ -31,7 +31,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         with said_plainly(path):
-            os.replace(temporary, path)
+            temporary.replace(path)
             sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)

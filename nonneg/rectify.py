@@ -38,7 +38,7 @@ def rep_relu(x: Tensor) -> Tensor:
         >>> torch.autograd.grad(rep_relu(x).sum(), x)[0]
         tensor([-0.0833,  1.0852])
     """
-    return _RepReLU.apply(x)  # type: ignore[no-any-return]
+    return _RepReLU.apply(x)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def top_k(x: Tensor, k: int) -> Tensor:

@@ -264,7 +264,8 @@ def _trained(population: Population, seed: int, steps: int = 1500, batch: int = 
         loss.backward()
         optimiser.step()
         schedule.step()
-    return rectify(table).detach()
+    trained: Tensor = rectify(table).detach()
+    return trained
 
 
 def matrix_factorisation(population: Population, seed: int) -> Check:

@@ -236,7 +236,7 @@ class Features:
     def _lengths(self) -> Array:
         if self.is_sparse:
             return np.asarray(sp.linalg.norm(self._codes, axis=1))
-        return np.linalg.norm(self._codes.astype(np.float32, copy=False), axis=1)
+        return np.asarray(np.linalg.norm(self._codes.astype(np.float32, copy=False), axis=1))
 
     def _label_shares(self, rows: Array) -> dict[str, float]:
         if self._labels is None or not len(rows):
@@ -253,14 +253,14 @@ def _checked_codes(codes: Any) -> Any:
             codes = codes.copy()
             codes.sum_duplicates()
             codes.eliminate_zeros()
-        values, kinds = codes.data, "fd"
+        values, kinds = codes.data, "float32 or float64"
     else:
         codes = np.asarray(codes).view()
-        values, kinds = codes, "efd"
+        values, kinds = codes, "float16, float32 or float64"
     if codes.ndim != 2 or 0 in codes.shape:
         raise InputError(f"codes have shape {codes.shape}, expected (samples, features), neither of them 0")
-    if values.dtype.char not in kinds:
-        raise InputError(f"codes have dtype {values.dtype}, expected {'float32 or float64' if kinds == 'fd' else 'float16, float32 or float64'}")
+    if values.dtype.name not in kinds:
+        raise InputError(f"codes have dtype {values.dtype}, expected {kinds}")
     if not np.isfinite(values).all():
         raise InputError("codes hold NaN or infinite values, expected finite ones")
     for part in (codes.data, codes.indices, codes.indptr) if sp.issparse(codes) else (codes,):
@@ -282,7 +282,9 @@ def _checked_labels(labels: Array, samples: int, names: tuple[str, ...]) -> Arra
 def _checked_names(names: Mapping[int, str], features: int) -> dict[int, str]:
     for feature, name in names.items():
         if not 0 <= feature < features or not isinstance(name, str):
-            raise InputError(f"names: {feature!r} is called {name!r}, expected a feature from 0 to {features - 1} and a string")
+            raise InputError(
+                f"names: {feature!r} is called {name!r}, expected a feature from 0 to {features - 1} and a string"
+            )
     return dict(names)
 
 

@@ -215,7 +215,9 @@ class _Meta:
                 files={name: dict(entry) for name, entry in content["files"].items()},
             )
             plain = all(
-                _PAYLOAD.fullmatch(entry["file"]) and isinstance(entry["bytes"], int) and isinstance(entry["sha256"], str)
+                _PAYLOAD.fullmatch(entry["file"])
+                and isinstance(entry["bytes"], int)
+                and isinstance(entry["sha256"], str)
                 for entry in meta.files.values()
             )
             sizes = all(isinstance(n, int) and n > 0 for n in meta.shape)

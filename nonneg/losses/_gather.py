@@ -30,7 +30,7 @@ def gather(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
     """
     if group is None:
         return x[None]
-    return _Gather.apply(x, group)  # type: ignore[no-any-return]
+    return _Gather.apply(x, group)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def rank_and_size(group: dist.ProcessGroup | None) -> tuple[int, int]:

@@ -26,7 +26,7 @@ def as_dense(z: Any, metric: str) -> Tensor:
     if sp.issparse(z):
         z = z.toarray()
     if isinstance(z, np.ndarray):
-        # A memory map is opened read-only; the tensor made of it is only ever read.
+        # torch will not take read-only memory (a map), so that is copied.
         z = torch.from_numpy(z if z.flags.writeable else z.copy())
     if not isinstance(z, Tensor) or not z.is_floating_point():
         found = z.dtype if hasattr(z, "dtype") else type(z).__name__
@@ -39,7 +39,7 @@ def as_dense(z: Any, metric: str) -> Tensor:
 
 def unit_rows(z: Tensor) -> Tensor:
     """Rows of length 1; an empty row stays empty."""
-    length = z.norm(dim=1, keepdim=True)
+    length: Tensor = torch.linalg.vector_norm(z, dim=1, keepdim=True)
     return z / length.masked_fill(length == 0, 1)
 
 

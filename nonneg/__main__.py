@@ -1,0 +1,5 @@
+"""`python -m nonneg` is `nonneg`."""
+
+from nonneg.cli import main
+
+main()

@@ -1,0 +1,107 @@
+"""The command line: argument parsing and nothing else. Heavy imports wait until a command runs."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from nonneg.errors import InputError
+
+
+def demo(
+    data: Literal["digits", "shapes"] = "digits",
+    out: Path = Path("runs/demo"),
+    seed: int = 0,
+    epochs: int = 0,
+    overwrite: bool = False,
+) -> None:
+    """Train CL and NCL side by side on bundled data; a table and a report at the end.
+
+    Args:
+        data: handwritten digits, or drawn shapes with known factors.
+        out: folder for both runs, their features and report.html.
+        seed: of weights, order and views.
+        epochs: train so many instead of the recipe's; 0 keeps the recipe's.
+        overwrite: replace an earlier demo in that folder.
+    """
+    from nonneg.studies import demo
+
+    demo(data=data, out=out, seed=seed, overwrite=overwrite, epochs=epochs)
+
+
+def train(recipe: Annotated[str, tyro.conf.Positional]) -> None:
+    """Train a recipe or a TOML file. Every field can be set: see nonneg train digits --help.
+
+    Args:
+        recipe: digits, shapes, or the path of a TOML file.
+    """
+    _train(recipe, [])
+
+
+def theory(seed: int = 0) -> None:
+    """Check the theorems numerically; exit code 1 if one fails.
+
+    Args:
+        seed: of the population and the random starts.
+    """
+    from nonneg.studies import print_theory
+
+    if not print_theory(seed):
+        sys.exit(1)
+
+
+def verify(folder: Annotated[Path, tyro.conf.Positional]) -> None:
+    """Read a features folder whole and compare it with the hashes it was saved with.
+
+    Args:
+        folder: a features folder.
+    """
+    from nonneg.features import verify
+
+    print(f"{folder} is whole: {verify(folder)}")
+
+
+_COMMANDS: dict[str, Callable[..., Any]] = {"demo": demo, "train": train, "theory": theory, "verify": verify}
+
+
+def _train(recipe: str, arguments: list[str]) -> None:
+    """The recipe decides the defaults of all other arguments, so they are parsed after it is read."""
+    from nonneg.training import TrainConfig, load_recipe
+    from nonneg.training import train as run_training
+
+    start = load_recipe(recipe)
+
+    def run(
+        config: Annotated[TrainConfig, tyro.conf.arg(name="")] = start,
+        out: Path = Path("runs") / Path(recipe).stem,
+        overwrite: bool = False,
+    ) -> None:
+        """Train, and write a run.
+
+        Args:
+            config: the recipe.
+            out: the run's folder.
+            overwrite: replace an earlier run in that folder.
+        """
+        print(f"Trained: {run_training(config, out, overwrite=overwrite)}")
+
+    tyro.cli(run, prog=f"nonneg train {recipe}", args=arguments)
+
+
+def main() -> None:
+    """Entry point of `nonneg`."""
+    arguments = sys.argv[1:]
+    try:
+        if arguments[:1] == ["train"] and len(arguments) > 1 and not arguments[1].startswith("-"):
+            _train(arguments[1], arguments[2:])
+        else:
+            description = "Features people can read: non-negative, sparse, one meaning each."
+            tyro.extras.subcommand_cli_from_dict(_COMMANDS, prog="nonneg", description=description, args=arguments)
+    except InputError as error:
+        print(f"nonneg: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt as interrupt:
+        print(f"nonneg: {interrupt or 'stopped'}", file=sys.stderr)
+        sys.exit(2)

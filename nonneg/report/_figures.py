@@ -1,0 +1,77 @@
+"""Charts of the report as inline SVG that reads on light and dark paper."""
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+import numpy.typing as npt
+
+matplotlib.use("Agg")  # no display needed
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+COLOURS = ("#8a8f98", "#d9722b", "#3b7dd8", "#4c9f70")
+_STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "font.family": "sans-serif",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "nonneg",  # the same input gives the same file
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#8a8f98",
+    "axes.labelcolor": "#8a8f98",
+    "xtick.color": "#8a8f98",
+    "ytick.color": "#8a8f98",
+    "text.color": "#8a8f98",
+    "axes.titlecolor": "#8a8f98",
+    "legend.labelcolor": "#8a8f98",
+}
+
+
+def consistency_bars(per_feature: Mapping[str, npt.NDArray[Any]], floors: Mapping[str, float]) -> str:
+    """Each side's features, most consistent first, as bars with the chance floor across."""
+    with plt.rc_context(_STYLE):
+        figure, axes = plt.subplots(1, len(per_feature), figsize=(9, 2.4), sharey=True, squeeze=False)
+        for axis, (name, values), colour in zip(axes[0], per_feature.items(), COLOURS, strict=False):
+            live = np.sort(values[~np.isnan(values)])[::-1]
+            axis.bar(range(len(live)), live, color=colour, width=1.0, edgecolor="none")
+            axis.axhline(floors[name], color="#8a8f98", linestyle="--", linewidth=1)
+            axis.text(len(live), floors[name] + 0.03, "chance ", ha="right", va="bottom")
+            axis.set(title=f"{name}: {len(live)} live features", ylim=(0, 1), xlabel="feature, most consistent first")
+        axes[0][0].set_ylabel("share of its commonest class")
+        return _svg(figure)
+
+
+def correlation_maps(matrices: Mapping[str, npt.NDArray[Any]]) -> str:
+    """Absolute correlation of live features, side by side on one scale."""
+    with plt.rc_context(_STYLE):
+        figure, axes = plt.subplots(1, len(matrices), figsize=(7, 3.1), squeeze=False, layout="constrained")
+        for axis, (name, matrix) in zip(axes[0], matrices.items(), strict=True):
+            image = axis.imshow(abs(matrix), vmin=0, vmax=1, cmap="magma", interpolation="nearest")
+            axis.set(title=f"{name}: {len(matrix)} features", xticks=[], yticks=[])
+        figure.colorbar(image, ax=list(axes[0]), shrink=0.8, label="|correlation|")
+        return _svg(figure)
+
+
+def over_time(logs: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
+    """Loss and sparsity over the epochs."""
+    with plt.rc_context(_STYLE):
+        figure, axes = plt.subplots(1, 2, figsize=(9, 2.4))
+        for (name, log), colour in zip(logs.items(), COLOURS, strict=False):
+            epochs = [line["epoch"] for line in log]
+            axes[0].plot(epochs, [line["loss"] for line in log], color=colour, label=name)
+            axes[1].plot(epochs, [line["sparsity"] for line in log], color=colour, label=name)
+        axes[0].set(xlabel="epoch", ylabel="loss")
+        axes[1].set(xlabel="epoch", ylabel="share of entries that are 0", ylim=(-0.03, 1.03))
+        axes[0].legend(frameon=False)
+        return _svg(figure)
+
+
+def _svg(figure: Figure) -> str:
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", transparent=True, bbox_inches="tight", metadata={"Date": None})
+    plt.close(figure)
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]  # without the XML prolog, which HTML does not take

@@ -1,0 +1,122 @@
+"""The static report: sides put beside each other on one self-contained page."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+
+from nonneg import metrics
+from nonneg.durable import write_bytes
+from nonneg.errors import InputError
+from nonneg.features import Features
+from nonneg.report import _figures
+
+FEATURES_SHOWN, SAMPLES_SHOWN = 12, 10
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the things compared.
+
+    Attributes:
+        name: a word, such as NCL.
+        description: what sets it apart, in a sentence.
+        features: its held-out features, with labels and images.
+        log: its training log, a line an epoch.
+        notes: feature to what else is known of it (the factor it follows, say).
+    """
+
+    name: str
+    description: str
+    features: Features
+    log: Sequence[Mapping[str, Any]]
+    notes: Mapping[int, str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Figures beside each other, ready to be printed.
+
+    Attributes:
+        columns: the sides.
+        rows: label, one figure a side, and what the row means.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[str, ...], str], ...]
+
+
+def write_report(
+    path: Path, title: str, lead: str, sides: Sequence[Side], table: Table, facts: Mapping[str, str]
+) -> None:
+    """Write one HTML file that needs nothing else: no network, no other file."""
+    for side in sides:
+        if side.features.labels is None:
+            raise InputError(f"the report's {side.name} features have no labels, expected one a sample")
+    consistency = {s.name: metrics.class_consistency(s.features.codes, s.features.labels) for s in sides}
+    figures = {
+        "consistency": _figures.consistency_bars(
+            {name: c.per_feature.numpy() for name, c in consistency.items()},
+            {name: c.floor for name, c in consistency.items()},
+        ),
+        "correlation": _figures.correlation_maps({s.name: _live_correlation(s.features) for s in sides}),
+        "time": _figures.over_time({s.name: s.log for s in sides}),
+    }
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    template = environment.from_string(resources.files("nonneg.report").joinpath("page.html").read_text("utf-8"))
+    page = template.render(
+        title=title,
+        lead=lead,
+        sides=[{"name": s.name, "description": s.description, "rows": strips(s)} for s in sides],
+        table=table,
+        facts=facts,
+        figures={name: Markup(svg) for name, svg in figures.items()},
+    )
+    write_bytes(path, page.encode())
+
+
+def strips(side: Side) -> list[dict[str, Any]]:
+    """The most active features, each with its strongest samples."""
+    features = side.features
+    most_active = np.argsort(-features.expected_activation, kind="stable")[:FEATURES_SHOWN]
+    rows = []
+    for feature in map(int, most_active):
+        card = features.feature(feature, top=SAMPLES_SHOWN)
+        labels = [features.label_name(int(features.labels[row])) for row in card.top]  # type: ignore[index]
+        commonest = max(set(labels), key=labels.count) if labels else ""
+        samples = [
+            {"image": _data_uri(features.media(row)), "label": label, "odd": label != commonest}
+            for row, label in zip(card.top, labels, strict=True)
+        ]
+        rows.append(
+            {
+                "feature": feature,
+                "frequency": card.frequency,
+                "summary": f"{labels.count(commonest)} of {len(labels)} are “{commonest}”",
+                "agree": labels.count(commonest) / max(1, len(labels)),
+                "note": side.notes.get(feature, ""),
+                "samples": samples,
+            }
+        )
+    return rows
+
+
+def _live_correlation(features: Features) -> Any:
+    """Correlation of live features, those of one class beside each other so that blocks can be seen."""
+    codes = features.codes.toarray() if features.is_sparse else features.codes
+    labels = np.asarray(features.labels)
+    live = np.flatnonzero(metrics.live_features(codes).numpy())
+    means = np.stack([codes[labels == label].mean(0) for label in np.unique(labels)])
+    strongest_class = means[:, live].argmax(0)
+    order = live[np.argsort(strongest_class, kind="stable")]
+    return metrics.correlation_matrix(codes[:, order]).numpy()
+
+
+def _data_uri(png: bytes | None) -> str:
+    return "data:image/png;base64," + base64.b64encode(png or b"").decode()

@@ -1,0 +1,190 @@
+"""The demo: contrastive learning without and with non-negativity, all else equal, side by side."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from nonneg import metrics
+from nonneg.data import Source, open_source
+from nonneg.durable import write_bytes
+from nonneg.evaluate import linear_probe
+from nonneg.features import Features
+from nonneg.models import Layer, load
+from nonneg.report import Side, Table, write_report
+from nonneg.training import TrainConfig, environment, load_recipe, new_folder, read_log, train
+
+RESULTS, REPORT = "results.json", "report.html"
+_DESCRIPTIONS = {
+    "CL": "Plain contrastive learning: features are free up to a rotation, so a single one means nothing.",
+    "NCL": "The same with a non-negative map at the projector's end: that is all the difference.",
+}
+_FOLLOWS = 0.5  # a feature follows a factor that explains at least half of what it does
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one side of the comparison."""
+
+    name: str
+    run: Path
+    seconds: float
+    projector: Features
+    figures: Mapping[str, float]
+    factors: Mapping[int, tuple[str, float]]
+    """Feature to the factor that explains most of it, and how much; empty where no factors are known."""
+
+
+def demo(
+    data: str = "digits", out: str | Path = "runs/demo", seed: int = 0, overwrite: bool = False, epochs: int = 0
+) -> list[Outcome]:
+    """Train CL and NCL with the same seed and budget, measure both, print a table and write a report.
+
+    Args:
+        data: the recipe, digits or shapes.
+        out: folder for both runs, both features, `results.json` and `report.html`.
+        seed: of weights, order and views.
+        overwrite: replace an earlier demo in that folder.
+        epochs: train so many instead of the recipe's; 0 keeps the recipe's.
+    """
+    config = dataclasses.replace(load_recipe(data), seed=seed)
+    if epochs:
+        config = dataclasses.replace(config, epochs=epochs, warmup_epochs=min(config.warmup_epochs, epochs))
+    configs = {"CL": dataclasses.replace(config, rectify="none", top_k=0), "NCL": config}
+    folder = new_folder(Path(out), RESULTS, overwrite)
+    write_bytes(folder / RESULTS, b'{"finished": false}')
+    test = open_source(config.data, "test")
+    outcomes = []
+    for name, side in configs.items():
+        run = train(side, folder / name.lower(), title=f"{name:>3}")
+        outcomes.append(_measured(name, run, side, test, folder))
+    table = _table(outcomes, test)
+    results = {"finished": True, "data": data, "seed": seed, **{o.name: dict(o.figures) for o in outcomes}}
+    write_bytes(folder / RESULTS, json.dumps(results, indent=1).encode())
+    _write_report(folder / REPORT, outcomes, table, config, test)
+    _print(table, folder)
+    return outcomes
+
+
+def _measured(name: str, run: Path, config: TrainConfig, test: Source, folder: Path) -> Outcome:
+    model = load(run)
+    source = open_source(config.data, "train")
+    layers: tuple[Layer, ...] = ("encoder", "projector")
+    probes = {layer: linear_probe(model.embed(source, layer), model.embed(test, layer)) for layer in layers}
+    features = model.embed(test)
+    features.save(folder / f"{name.lower()}.features")
+    codes, labels = features.codes, features.labels
+    consistency = metrics.class_consistency(codes, labels)
+    log = read_log(run)
+    figures = {
+        "probe_encoder": probes["encoder"].accuracy,
+        "probe_projector": probes["projector"].accuracy,
+        "class_consistency": consistency.value,
+        "class_consistency_supported": consistency.supported,
+        "class_consistency_floor": consistency.floor,
+        "sparsity": metrics.sparsity(codes),
+        "correlation": metrics.correlation(codes),
+        "effective_rank": metrics.effective_rank(codes),
+        "live": float(consistency.live),
+        "features": float(features.shape[1]),
+        "precision_at_10": metrics.precision_at_k(codes, labels, k=10),
+        "seconds": sum(line["seconds"] for line in log),
+    }
+    return Outcome(name, run, figures["seconds"], features, figures, _followed(features, test))
+
+
+def _followed(features: Features, test: Source) -> dict[int, tuple[str, float]]:
+    if not test.factors:
+        return {}
+    names = list(test.factors)
+    shares = torch.stack([metrics.factor_share(features.codes, test.factors[name]) for name in names])
+    best = shares.nan_to_num(-1).max(0)
+    return {
+        feature: (names[int(index)], float(share))
+        for feature, (share, index) in enumerate(zip(best.values, best.indices, strict=True))
+        if share >= 0
+    }
+
+
+def _table(outcomes: list[Outcome], test: Source) -> Table:
+    def row(label: str, meaning: str, form: str, key: str) -> tuple[str, tuple[str, ...], str]:
+        return label, tuple(form.format(**o.figures, value=o.figures[key]) for o in outcomes), meaning
+
+    rows = [
+        row("linear probe, encoder", "labels a linear map reads off the encoder", "{value:.1%}", "probe_encoder"),
+        row("linear probe, projector", "the same off the features themselves", "{value:.1%}", "probe_projector"),
+        row(
+            "class consistency",
+            "share of a feature's commonest class where it is active",
+            "{value:.1%}",
+            "class_consistency",
+        ),
+        row(
+            "… with 10 or more active",
+            "without features that fire too rarely to judge; beside chance (labels permuted)",
+            "{value:.1%} (chance {class_consistency_floor:.1%})",
+            "class_consistency_supported",
+        ),
+        row("sparsity", "share of a sample's features that are off", "{value:.1%}", "sparsity"),
+        row("correlation", "mean overlap of two live features", "{value:.3f}", "correlation"),
+        row("effective rank", "how many directions the features use", "{value:.1f}", "effective_rank"),
+        row("live features", "active on at least one sample", "{value:.0f} of {features:.0f}", "live"),
+        row("precision@10", "nearest neighbours of the same class", "{value:.1%}", "precision_at_10"),
+    ]
+    for factor in test.factors:
+        followers = [[share for name, share in o.factors.values() if name == factor] for o in outcomes]
+        figures = tuple(str(sum(share >= _FOLLOWS for share in shares)) for shares in followers)
+        rows.append((f"features that follow {factor}", figures, f"it explains at least {_FOLLOWS:.0%} of the feature"))
+    rows.append(row("training time", "", "{value:.0f} s", "seconds"))
+    return Table(tuple(o.name for o in outcomes), tuple(rows))
+
+
+def _notes(outcome: Outcome, test: Source) -> dict[int, str]:
+    """For features of drawn data: which factor, which of its values, how much."""
+    notes = {}
+    for feature, (factor, share) in outcome.factors.items():
+        rows, values = outcome.projector.column(feature)
+        strength = np.bincount(test.factors[factor][rows], weights=values)
+        value = test.factor_names[factor][int(strength.argmax())]
+        notes[feature] = (
+            f"{factor} {value} ({share:.0%})" if share >= _FOLLOWS else f"mixed, most of all {factor} ({share:.0%})"
+        )
+    return notes
+
+
+def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: TrainConfig, test: Source) -> None:
+    made = environment()
+    facts = {
+        "data": f"{config.data}; figures and pictures on {len(test)} held-out samples",
+        "training": f"{config.epochs} epochs, batch {config.batch_size}, seed {config.seed}, the same for both",
+        "layer": "projector output, except where the table says encoder",
+        "probe": "logistic regression on cached features, regularisation chosen on a split of the training set",
+        "hardware": f"{made['cores']} cores, {made['processor']}",
+        "software": ", ".join(f"{name} {version}" for name, version in made["packages"].items()),
+        "commit": made["commit"],
+        "command": " ".join(made["command"]),
+    }
+    sides = [Side(o.name, _DESCRIPTIONS[o.name], o.projector, read_log(o.run), _notes(o, test)) for o in outcomes]
+    lead = (
+        "Two networks trained on the same data with the same seed and budget. The only difference is a non-negative"
+        " map at the end of the second one's projector."
+    )
+    write_report(path, f"Readable features: CL and NCL on {config.data}", lead, sides, table, facts)
+
+
+def _print(table: Table, folder: Path) -> None:
+    shown = RichTable(title=None, box=None, pad_edge=False, header_style="bold")
+    shown.add_column("on held-out samples")
+    for name in table.columns:
+        shown.add_column(name, justify="right")
+    for label, figures, _ in table.rows:
+        shown.add_row(label, *figures)
+    console = Console()
+    console.print(shown)
+    console.print(f"\nSee what the features stand for: open {folder / REPORT}", soft_wrap=True, highlight=False)

@@ -1,0 +1,55 @@
+"""Random numbers that depend on what they are for, not on when they are drawn.
+
+Philox4x32-10 (Salmon et al., 2011), a counter-based generator: a sample's numbers follow from
+(seed, epoch, sample, view) alone, so they stay the same however a batch is split, ordered,
+compiled or resumed. torch's own generators count draws, which all of those change.
+"""
+
+import torch
+from torch import Tensor
+
+_MASK = 0xFFFFFFFF
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+_WEYL = (0x9E3779B9, 0xBB67AE85)
+
+
+def philox(counter: tuple[Tensor, ...], key: tuple[int, int]) -> tuple[Tensor, ...]:
+    """Four int64 tensors below 2³² and a key of two such numbers to four tensors of random words.
+
+    The operands are 32-bit numbers in 64-bit registers; a product wraps around like unsigned
+    arithmetic does, and masking after each shift drops the sign.
+    """
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(10):
+        p0, p1 = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
+        c0, c1, c2, c3 = (
+            ((p1 >> 32) & _MASK) ^ c1 ^ k0,
+            p1 & _MASK,
+            ((p0 >> 32) & _MASK) ^ c3 ^ k1,
+            p0 & _MASK,
+        )
+        k0, k1 = (k0 + _WEYL[0]) & _MASK, (k1 + _WEYL[1]) & _MASK
+    return c0, c1, c2, c3
+
+
+def uniform(n: int, seed: int, epoch: int, sample: Tensor, view: int) -> Tensor:
+    """`(samples, n)` float32 numbers strictly between 0 and 1.
+
+    Args:
+        n: how many a sample.
+        seed: of the run, 0 to 2⁶⁴ − 1.
+        epoch, view: which visit to the sample, and which of its views.
+        sample: `(samples,)` int64 sample numbers.
+
+    Example:
+        >>> rows = torch.tensor([5, 9])
+        >>> both, alone = uniform(3, 0, 1, rows, 0), uniform(3, 0, 1, rows[1:], 0)
+        >>> torch.equal(both[1:], alone)
+        True
+    """
+    blocks = torch.arange((n + 3) // 4, device=sample.device)
+    block, number = torch.broadcast_tensors(blocks, sample[:, None])
+    counter = (block, number, torch.full_like(block, epoch), torch.full_like(block, view))
+    words = torch.stack(philox(counter, (seed & _MASK, seed >> 32 & _MASK)), dim=-1).flatten(1)[:, :n]
+    return ((words >> 8).float() + 0.5) * 2**-24

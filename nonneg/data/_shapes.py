@@ -8,25 +8,24 @@ import numpy.typing as npt
 from nonneg.data._source import Source
 
 SIZE = 24
-SHAPES = ("circle", "square", "triangle", "cross")
+SHAPES = ("disc", "ring", "triangle", "cross")
 COLOURS = {
     "red": (220, 60, 50),
     "green": (70, 170, 80),
     "blue": (60, 110, 220),
     "yellow": (230, 200, 60),
-    "white": (235, 235, 235),
 }
-SIZES = {"small": 3.2, "large": 5.4}
-POSITIONS = {"top left": (7, 7), "top right": (7, 17), "bottom left": (17, 7), "bottom right": (17, 17)}
+SIZES = {"small": 3.5, "large": 5.6}
+POSITIONS = {"left": (12, 6.5), "right": (12, 17.5)}
 FACTORS = {"shape": SHAPES, "colour": tuple(COLOURS), "size": tuple(SIZES), "position": tuple(POSITIONS)}
-_COPIES = {"train": 12, "test": 4}
+_COPIES = {"train": 24, "test": 8}
 _GRID = 4  # sub-samples a pixel side: smooth edges
 
 
 def shapes(split: str) -> Source:
     """Every combination of shape, colour, size and position, several times with small random variations.
 
-    The label is the shape; all four factors are in `factors`. Train and test differ in the variations.
+    The label is the colour; all four factors are in `factors`. Train and test differ in the variations.
     """
     combinations = list(itertools.product(*(range(len(values)) for values in FACTORS.values())))
     copies = _COPIES[split]
@@ -38,20 +37,20 @@ def shapes(split: str) -> Source:
         "-".join(FACTORS[name][row[i]].replace(" ", "-") for i, name in enumerate(FACTORS)) + f"-{number % copies}"
         for number, row in enumerate(values)
     )
-    return Source("shapes", images, ids, factors["shape"], SHAPES, factors, FACTORS)
+    return Source("shapes", images, ids, factors["colour"], FACTORS["colour"], factors, FACTORS)
 
 
 def _draw(row: npt.NDArray[np.int64], rng: np.random.Generator) -> npt.NDArray[np.uint8]:
     shape, colour, size, position = (names[value] for names, value in zip(FACTORS.values(), row, strict=True))
     radius = SIZES[size] * rng.uniform(0.92, 1.08)
-    centre = np.array(POSITIONS[position]) + rng.uniform(-0.8, 0.8, 2)
+    centre = np.array(POSITIONS[position]) + rng.uniform(-1, 1, 2)
     ticks = (np.arange(SIZE * _GRID) + 0.5) / _GRID
     y, x = np.meshgrid((ticks - centre[0]) / radius, (ticks - centre[1]) / radius, indexing="ij")
     inside = {
-        "circle": x**2 + y**2 < 1,
-        "square": np.maximum(abs(x), abs(y)) < 0.9,
+        "disc": x**2 + y**2 < 1,
+        "ring": (x**2 + y**2 < 1.1) & (x**2 + y**2 > 0.3),
         "triangle": (y < 0.8) & (abs(x) < (y + 1.1) * 0.6),
-        "cross": (np.minimum(abs(x), abs(y)) < 0.32) & (np.maximum(abs(x), abs(y)) < 1.05),
+        "cross": (np.minimum(abs(x), abs(y)) < 0.3) & (np.maximum(abs(x), abs(y)) < 1.1),
     }[shape]
     cover = inside.reshape(SIZE, _GRID, SIZE, _GRID).mean((1, 3))[..., None]
     ink = np.array(COLOURS[colour]) * rng.uniform(0.9, 1.05)

@@ -2,7 +2,6 @@
 
 from nonneg.metrics._agreement import Match, match
 from nonneg.metrics._class_consistency import ClassConsistency, class_consistency
-from nonneg.metrics._factors import factor_share
 from nonneg.metrics._retrieval import mean_average_precision, precision_at_k
 from nonneg.metrics._structure import correlation, correlation_matrix, effective_rank, live_features, sparsity
 
@@ -13,7 +12,6 @@ __all__ = [
     "correlation",
     "correlation_matrix",
     "effective_rank",
-    "factor_share",
     "live_features",
     "match",
     "mean_average_precision",

@@ -11,29 +11,33 @@ from nonneg.errors import InputError
 class ConvNet(nn.Module):
     """Three convolutions for very small images; 0.1 million parameters.
 
-    Shape: `(batch, channels, height, width)` to `(batch, 128)`.
+    Shape: `(batch, channels, height, width)` to `(batch, 512)`: 128 channels in the four quarters
+    of the image, so that where something is stays known.
     """
 
-    width = 128
+    width = 512
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, stem_stride: int) -> None:
         super().__init__()
-        sizes = (channels, 32, 64, self.width)
+        sizes, strides = (channels, 32, 64, 128), (stem_stride, 2, 2)
         self.layers = nn.Sequential(
             *(
-                nn.Sequential(
-                    nn.Conv2d(a, b, 3, stride=1 if i == 0 else 2, padding=1, bias=False), nn.BatchNorm2d(b), nn.ReLU()
-                )
-                for i, (a, b) in enumerate(itertools.pairwise(sizes))
-            )
+                nn.Sequential(nn.Conv2d(a, b, 3, stride=stride, padding=1, bias=False), nn.BatchNorm2d(b), nn.ReLU())
+                for (a, b), stride in zip(itertools.pairwise(sizes), strides, strict=True)
+            ),
+            nn.AdaptiveAvgPool2d(2),
+            nn.Flatten(),
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.layers(x).flatten(2).mean(2)
+        out: Tensor = self.layers(x)
         return out
 
 
-ENCODERS: dict[str, Callable[[int], nn.Module]] = {"convnet": ConvNet}
+ENCODERS: dict[str, Callable[[int], nn.Module]] = {
+    "convnet_8": lambda channels: ConvNet(channels, stem_stride=1),  # for sides of 8 to 16 pixels
+    "convnet_24": lambda channels: ConvNet(channels, stem_stride=2),  # for sides of 16 to 32 pixels
+}
 
 
 def encoder(name: str, channels: int) -> tuple[nn.Module, int]:

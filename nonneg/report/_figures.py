@@ -37,9 +37,9 @@ def consistency_bars(per_feature: Mapping[str, npt.NDArray[Any]], floors: Mappin
         for axis, (name, values), colour in zip(axes[0], per_feature.items(), COLOURS, strict=False):
             live = np.sort(values[~np.isnan(values)])[::-1]
             axis.bar(range(len(live)), live, color=colour, width=1.0, edgecolor="none")
-            axis.axhline(floors[name], color="#8a8f98", linestyle="--", linewidth=1)
-            axis.text(len(live), floors[name] + 0.03, "chance ", ha="right", va="bottom")
-            axis.set(title=f"{name}: {len(live)} live features", ylim=(0, 1), xlabel="feature, most consistent first")
+            axis.axhline(floors[name], color="#4a4e55", linestyle="--", linewidth=1)
+            title = f"{name}: {len(live)} live features, chance {floors[name]:.0%}"
+            axis.set(title=title, ylim=(0, 1), xlabel="feature, most consistent first")
         axes[0][0].set_ylabel("share of its commonest class")
         return _svg(figure)
 

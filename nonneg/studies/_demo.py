@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from rich.console import Console
 from rich.table import Table as RichTable
 
@@ -25,7 +24,7 @@ _DESCRIPTIONS = {
     "CL": "Plain contrastive learning: features are free up to a rotation, so a single one means nothing.",
     "NCL": "The same with a non-negative map at the projector's end: that is all the difference.",
 }
-_FOLLOWS = 0.5  # a feature follows a factor that explains at least half of what it does
+_FOLLOWS = 0.8  # a feature follows a factor if this share of the samples it is active on has the same value
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,8 @@ class Outcome:
     seconds: float
     projector: Features
     figures: Mapping[str, float]
-    factors: Mapping[int, tuple[str, float]]
-    """Feature to the factor that explains most of it, and how much; empty where no factors are known."""
+    meanings: Mapping[int, Mapping[str, str]]
+    """Feature to the factors it follows and their values; empty where no factors are known."""
 
 
 def demo(
@@ -96,20 +95,19 @@ def _measured(name: str, run: Path, config: TrainConfig, test: Source, folder: P
         "precision_at_10": metrics.precision_at_k(codes, labels, k=10),
         "seconds": sum(line["seconds"] for line in log),
     }
-    return Outcome(name, run, figures["seconds"], features, figures, _followed(features, test))
+    return Outcome(name, run, figures["seconds"], features, figures, _meanings(features, test))
 
 
-def _followed(features: Features, test: Source) -> dict[int, tuple[str, float]]:
-    if not test.factors:
-        return {}
-    names = list(test.factors)
-    shares = torch.stack([metrics.factor_share(features.codes, test.factors[name]) for name in names])
-    best = shares.nan_to_num(-1).max(0)
-    return {
-        feature: (names[int(index)], float(share))
-        for feature, (share, index) in enumerate(zip(best.values, best.indices, strict=True))
-        if share >= 0
-    }
+def _meanings(features: Features, test: Source) -> dict[int, dict[str, str]]:
+    """Of each live feature, the factors it follows: those with one value on nearly all samples it is active on."""
+    meanings: dict[int, dict[str, str]] = {}
+    for factor, values in test.factors.items():
+        consistency = metrics.class_consistency(features.codes, values, permutations=0)
+        for feature in map(int, (consistency.per_feature >= _FOLLOWS).nonzero()):
+            rows, strength = features.column(feature)
+            commonest = np.bincount(values[rows], weights=strength).argmax()
+            meanings.setdefault(feature, {})[factor] = test.factor_names[factor][commonest]
+    return meanings
 
 
 def _table(outcomes: list[Outcome], test: Source) -> Table:
@@ -138,24 +136,15 @@ def _table(outcomes: list[Outcome], test: Source) -> Table:
         row("precision@10", "nearest neighbours of the same class", "{value:.1%}", "precision_at_10"),
     ]
     for factor in test.factors:
-        followers = [[share for name, share in o.factors.values() if name == factor] for o in outcomes]
-        figures = tuple(str(sum(share >= _FOLLOWS for share in shares)) for shares in followers)
-        rows.append((f"features that follow {factor}", figures, f"it explains at least {_FOLLOWS:.0%} of the feature"))
+        counts = tuple(str(sum(factor in meaning for meaning in o.meanings.values())) for o in outcomes)
+        names = ", ".join(test.factor_names[factor])
+        rows.append((f"features that follow {factor}", counts, f"{_FOLLOWS:.0%} of active samples alike: {names}"))
     rows.append(row("training time", "", "{value:.0f} s", "seconds"))
     return Table(tuple(o.name for o in outcomes), tuple(rows))
 
 
-def _notes(outcome: Outcome, test: Source) -> dict[int, str]:
-    """For features of drawn data: which factor, which of its values, how much."""
-    notes = {}
-    for feature, (factor, share) in outcome.factors.items():
-        rows, values = outcome.projector.column(feature)
-        strength = np.bincount(test.factors[factor][rows], weights=values)
-        value = test.factor_names[factor][int(strength.argmax())]
-        notes[feature] = (
-            f"{factor} {value} ({share:.0%})" if share >= _FOLLOWS else f"mixed, most of all {factor} ({share:.0%})"
-        )
-    return notes
+def _notes(outcome: Outcome) -> dict[int, str]:
+    return {feature: "follows " + ", ".join(meaning.values()) for feature, meaning in outcome.meanings.items()}
 
 
 def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: TrainConfig, test: Source) -> None:
@@ -170,7 +159,7 @@ def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: Tra
         "commit": made["commit"],
         "command": " ".join(made["command"]),
     }
-    sides = [Side(o.name, _DESCRIPTIONS[o.name], o.projector, read_log(o.run), _notes(o, test)) for o in outcomes]
+    sides = [Side(o.name, _DESCRIPTIONS[o.name], o.projector, read_log(o.run), _notes(o)) for o in outcomes]
     lead = (
         "Two networks trained on the same data with the same seed and budget. The only difference is a non-negative"
         " map at the end of the second one's projector."

@@ -30,7 +30,8 @@ class TrainConfig:
     temperature: float = 0.2
     """Of info_nce."""
 
-    encoder: Literal["convnet"] = "convnet"
+    encoder: Literal["convnet_8", "convnet_24"] = "convnet_8"
+    """Three convolutions, for images of about 8 or about 24 pixels a side."""
     projector_width: int = 256
     """Width of the projector's hidden layer."""
     features: int = 128

@@ -1,0 +1,56 @@
+import dataclasses
+
+import pytest
+
+from nonneg.errors import InputError
+from nonneg.training import TrainConfig, as_toml, load_recipe, recipes
+
+
+@pytest.mark.parametrize("name", sorted(recipes()))
+def test_every_recipe_loads_and_is_complete_when_written_again(name, tmp_path):
+    config = load_recipe(name)
+    (tmp_path / "again.toml").write_text(as_toml(config))
+    assert load_recipe(str(tmp_path / "again.toml")) == config
+    for field in dataclasses.fields(config):
+        assert field.name in as_toml(config)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("epocs = 3", "epocs is not a field; did you mean epochs?"),
+        ("[views]\nrotat = 3.0", r"views.rotat is not a field; did you mean views.rotate\?"),
+        ("epochs = 2.5", "epochs is 2.5, expected a whole number"),
+        ("epochs = true", "epochs is True, expected a whole number"),
+        ("lr = 'high'", "lr is 'high', expected a number"),
+        ("rectify = 'rely'", "rectify is 'rely', expected one of none, relu"),
+        ("views = 3", "views is 3, expected a table"),
+        ("epochs = 0", "epochs is 0, expected at least 1"),
+        ("batch_size = 1", "batch_size is 1, expected at least 2"),
+        ("lr = -0.1", "lr is -0.1, expected more than 0"),
+        ("lr = nan", "lr is nan, expected more than 0"),
+        ("epochs = 3", "warmup_epochs is 5, expected at most epochs, 3"),
+        ("top_k = 3", "top_k needs 1 or more, others 0"),
+        ("rectify = 'top_k'\ntop_k = 500", "top_k is 500, expected at most features"),
+        ("[views]\nnoise = -1.0", "views.noise is -1.0, expected at least 0"),
+        ("[views]\nscale = 1.0", "views.scale is 1.0, expected less than 1"),
+        ("epochs =", "is not TOML"),
+    ],
+)
+def test_a_wrong_recipe_is_refused_by_the_field(text, message, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message) as error:
+        load_recipe(str(path))
+    assert "mine.toml" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_an_unknown_recipe_lists_the_known_ones():
+    with pytest.raises(InputError, match="'digit' is neither a file nor one of the recipes digits, shapes"):
+        load_recipe("digit")
+
+
+def test_a_whole_number_is_taken_for_a_number(tmp_path):
+    (tmp_path / "a.toml").write_text("weight_decay = 0")
+    assert load_recipe(str(tmp_path / "a.toml")) == dataclasses.replace(TrainConfig(), weight_decay=0.0)

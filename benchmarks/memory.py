@@ -1,6 +1,9 @@
 """Peak memory of a computation, from the allocator's own counts."""
 
+import os
 from collections.abc import Callable
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler announces itself otherwise
 
 import torch
 from torch.autograd import ProfilerActivity  # type: ignore[attr-defined]

@@ -1,14 +1,15 @@
 """scikit-learn's handwritten digits: 1,797 grey images of 8x8, no file needed."""
 
 import numpy as np
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 
 from nonneg.data._source import Source
 
 
 def digits(split: str) -> Source:
     """1,400 samples to train on or the 397 held out: a fixed split, equal shares of each digit in both."""
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
     bundle = load_digits()
     images = np.round(bundle.images * (255 / 16)).astype(np.uint8)[..., None]
     labels = bundle.target.astype(np.int64)

@@ -73,7 +73,10 @@ def write_report(
     page = template.render(
         title=title,
         lead=lead,
-        sides=[{"name": s.name, "description": s.description, "rows": strips(s)} for s in sides],
+        sides=[
+            {"name": s.name, "description": s.description, "rows": _strips(s), "notes": sorted(s.notes.items())}
+            for s in sides
+        ],
         table=table,
         facts=facts,
         figures={name: Markup(svg) for name, svg in figures.items()},
@@ -81,7 +84,7 @@ def write_report(
     write_bytes(path, page.encode())
 
 
-def strips(side: Side) -> list[dict[str, Any]]:
+def _strips(side: Side) -> list[dict[str, Any]]:
     """The most active features, each with its strongest samples."""
     features = side.features
     most_active = np.argsort(-features.expected_activation, kind="stable")[:FEATURES_SHOWN]

@@ -64,7 +64,8 @@ def demo(
         run = train(side, folder / name.lower(), title=f"{name:>3}")
         outcomes.append(_measured(name, run, side, test, folder))
     table = _table(outcomes, test)
-    results = {"finished": True, "data": data, "seed": seed, **{o.name: dict(o.figures) for o in outcomes}}
+    sides = {o.name: {**o.figures, "follows": o.meanings} for o in outcomes}
+    results = {"finished": True, "data": data, "seed": seed, **sides}
     write_bytes(folder / RESULTS, json.dumps(results, indent=1).encode())
     _write_report(folder / REPORT, outcomes, table, config, test)
     _print(table, folder)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from nonneg.data import open_source
@@ -41,6 +40,8 @@ def train(
     if steps_per_epoch == 0:
         raise InputError(f"batch_size is {config.batch_size}, expected at most the {samples} samples of {config.data}")
     run = RunFolder(Path(out), config, overwrite)
+
+    from lightning_fabric import Fabric  # takes a second to import, which a refused config need not wait for
 
     fabric = Fabric(accelerator=config.accelerator, devices=1, precision=config.precision)
     fabric.launch()

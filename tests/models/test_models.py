@@ -77,7 +77,7 @@ def test_what_is_not_a_model_gives_one_clear_sentence(model, tmp_path):
     folder = tmp_path / "model"
     model.save(folder)
     (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-10])
-    with pytest.raises(InputError, match="does not fit its config.json"):
+    with pytest.raises(InputError, match=r"does not fit its config\.json"):
         load(folder)
     model.save(folder)
     config = json.loads((folder / "config.json").read_text())

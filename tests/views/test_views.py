@@ -40,9 +40,8 @@ def test_uniform_numbers_are_uniform_and_independent_of_each_other():
 
 def test_each_part_of_the_key_changes_the_numbers():
     base = {"seed": 1, "epoch": 2, "sample": torch.tensor([3]), "view": 0}
-    drawn = [uniform(4, **base)]
-    for changed in ({"seed": 2}, {"seed": 1 + 2**32}, {"epoch": 3}, {"sample": torch.tensor([4])}, {"view": 1}):
-        drawn.append(uniform(4, **{**base, **changed}))
+    changes = ({}, {"seed": 2}, {"seed": 1 + 2**32}, {"epoch": 3}, {"sample": torch.tensor([4])}, {"view": 1})
+    drawn = [uniform(4, **{**base, **change}) for change in changes]
     assert len({tuple(d[0].tolist()) for d in drawn}) == 6
 
 

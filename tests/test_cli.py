@@ -1,0 +1,179 @@
+"""The command line as a user meets it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nonneg import Features
+from nonneg.cli import main
+
+SHORT = ["--epochs", "2", "--warmup-epochs", "1"]
+
+
+@dataclass
+class Result:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def nonneg(monkeypatch, capsys, tmp_path):
+    """Run a command in an empty folder; an exception other than an exit is a traceback to the user and fails."""
+
+    def run(*arguments: str) -> Result:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["nonneg", *arguments])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        return Result(code, *capsys.readouterr())
+
+    return run
+
+
+def in_a_process(*arguments: str, cwd: Path, **environment: str) -> Result:
+    command = [sys.executable, "-m", "nonneg", *arguments]
+    env = {**os.environ, **environment}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=cwd, env=env)
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def refused(result: Result) -> str:
+    """One sentence on standard error, exit code 2, no traceback."""
+    assert result.returncode == 2, result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
+    lines = [line for line in result.stderr.splitlines() if line.startswith("nonneg: ")]
+    assert len(lines) == 1
+    return lines[0]
+
+
+def test_help_does_not_wait_for_torch():
+    code = (
+        "import sys; sys.argv = ['nonneg', '--help']\n"
+        "from nonneg.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "assert 'torch' not in sys.modules"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    for command in ("demo", "train", "theory", "verify"):
+        assert command in result.stdout
+
+
+def test_train_writes_a_run_that_loads(nonneg, tmp_path):
+    result = nonneg("train", "digits", *SHORT, "--views.noise", "0")
+    assert result.returncode == 0, result.stderr
+    assert "Trained: runs/digits" in result.stdout
+    assert "noise = 0.0" in (tmp_path / "runs/digits/config.toml").read_text()
+    assert "pass --overwrite" in refused(nonneg("train", "digits", *SHORT))
+    assert nonneg("train", "digits", *SHORT, "--overwrite").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "nowhere.toml"], "recipe 'nowhere.toml' is neither a file nor one of the recipes digits, shapes"),
+        (["train", "digits", "--epochs", "0"], "epochs is 0, expected at least 1"),
+        (["train", "digits", "--data", "mnist"], "data is 'mnist', expected one of digits, shapes"),
+        (["train", "digits", "--batch-size", "5000"], "expected at most the 1400 samples"),
+        (["demo", "--seed", "-1"], "seed is -1"),
+        (["demo", "--epochs", "-1"], "epochs is -1"),
+        (["verify", "nowhere.features"], "nowhere.features is not a features folder"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(arguments, message, nonneg, tmp_path):
+    assert message in refused(nonneg(*arguments))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["dmeo"], ["train"], ["demo", "--data", "mnist"], ["train", "digits", "--epocs", "3"]]
+)
+def test_a_wrong_command_line_exits_with_2(arguments, nonneg):
+    result = nonneg(*arguments)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert result.stderr.strip()
+
+
+def test_an_output_folder_that_cannot_be_written_is_said(nonneg, tmp_path):
+    (tmp_path / "file").write_text("x")
+    assert "file is a file" in refused(nonneg("demo", "--out", "file"))
+    assert "cannot be written: not a directory" in refused(nonneg("demo", "--out", "file/demo"))
+    assert "cannot be written" in refused(nonneg("demo", "--out", "/proc/demo"))
+
+
+def test_demo_refuses_an_existing_folder_and_other_peoples_files(nonneg, tmp_path):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "results.json").write_text("{}")
+    assert "pass --overwrite" in refused(nonneg("demo", "--out", "old"))
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "thesis.tex").write_text("years of work")
+    assert "holds other files" in refused(nonneg("demo", "--out", "thesis", "--overwrite"))
+    assert (tmp_path / "thesis" / "thesis.tex").exists()
+
+
+def test_demo_needs_no_display(tmp_path):
+    result = in_a_process("demo", "--epochs", "1", cwd=tmp_path, DISPLAY="", MPLBACKEND="TkAgg")
+    assert result.returncode == 0, result.stderr
+    assert "class consistency" in result.stdout
+    assert (tmp_path / "runs/demo/report.html").is_file()
+
+
+def test_ctrl_c_during_training_leaves_what_was_written_readable(nonneg, tmp_path):
+    command = [sys.executable, "-m", "nonneg", "demo", "--epochs", "500"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    log = tmp_path / "runs/demo/cl/log.jsonl"
+    deadline = time.monotonic() + 120
+    while not (log.exists() and log.read_text().count("\n") >= 2):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=60)
+    result = Result(process.returncode, out, error)
+    assert "stopped; runs/demo/cl holds the config and the log so far" in refused(result)
+    from nonneg.training import load_recipe, read_log
+
+    assert load_recipe(str(log.parent / "config.toml")).epochs == 500
+    assert len(read_log(log.parent)) >= 2
+    assert nonneg("demo", "--epochs", "1", "--overwrite").returncode == 0
+
+
+def test_verify_says_whole_or_which_file_is_damaged(nonneg, tmp_path):
+    folder = Features(np.eye(3, dtype=np.float32)).save(tmp_path / "x.features")
+    assert "x.features is whole: Features(3 samples" in nonneg("verify", "x.features").stdout
+    payload = next(folder.glob("codes-*.npy"))
+    content = bytearray(payload.read_bytes())
+    content[-1] ^= 1
+    payload.write_bytes(content)
+    assert payload.name in refused(nonneg("verify", "x.features"))
+
+
+def test_theory_prints_a_table_and_succeeds(nonneg):
+    result = nonneg("theory")
+    assert result.returncode == 0, result.stdout
+    assert "12 of 12 statements hold" in result.stdout
+    assert "E[spectral] = L(f)" in result.stdout
+
+
+def test_theory_fails_if_a_statement_does(nonneg, monkeypatch):
+    # The population's optimum made wrong by a thousandth: the residuals must show it.
+    from nonneg.theory import Population
+
+    exact = Population.optimum.func
+    wrong = property(lambda self: exact(self) * 1.001)
+    monkeypatch.setattr(Population, "optimum", wrong)
+    result = nonneg("theory")
+    assert result.returncode == 1
+    assert "FAILS" in result.stdout

@@ -1,11 +1,13 @@
 """Writes that a kill, a crash or a full disk cannot leave half done."""
 
+import json
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from nonneg.errors import InputError
 
@@ -59,3 +61,38 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def claim_folder(folder: Path, marker: str, content: dict[str, Any], holds: set[str], overwrite: bool) -> Path:
+    """A folder to write results into, with nothing in it but the JSON file `marker`.
+
+    Earlier results of the same kind (the marker says `made_by` the same, and nothing lies there
+    that is not in `holds`) are removed if `overwrite` says so. Any other file is left alone, and
+    so the folder is refused.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file, expected a folder for the results or a new name")
+    with said_plainly(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        entries = sorted(path for path in folder.iterdir() if not path.name.startswith(TEMPORARY_PREFIX))
+    if entries:
+        foreign = [path.name for path in entries if path.name not in {marker, *holds}]
+        if foreign or _made_by(folder / marker) != content["made_by"]:
+            named = (foreign or [entries[0].name])[0]
+            raise InputError(f"{folder} holds other files ({named}), expected an empty folder or a new name")
+        if not overwrite:
+            raise InputError(f"{folder} exists already; choose another folder or pass --overwrite to replace it")
+        with said_plainly(folder):
+            for path in entries:
+                if path.name != marker:  # last of all, so that an interrupted removal can be repeated
+                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    write_bytes(folder / marker, json.dumps(content, indent=1).encode())
+    return folder
+
+
+def _made_by(marker: Path) -> str | None:
+    try:
+        content = json.loads(marker.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return content.get("made_by") if isinstance(content, dict) else None

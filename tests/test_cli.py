@@ -115,13 +115,16 @@ def test_an_output_folder_that_cannot_be_written_is_said(nonneg, tmp_path):
 
 
 def test_demo_refuses_an_existing_folder_and_other_peoples_files(nonneg, tmp_path):
-    (tmp_path / "old").mkdir()
-    (tmp_path / "old" / "results.json").write_text("{}")
+    old, theirs = tmp_path / "old", tmp_path / "theirs"
+    for folder, marker in ((old, '{"made_by": "nonneg demo"}'), (theirs, "{}")):
+        folder.mkdir()
+        (folder / "results.json").write_text(marker)
     assert "pass --overwrite" in refused(nonneg("demo", "--out", "old"))
-    (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "thesis.tex").write_text("years of work")
-    assert "holds other files" in refused(nonneg("demo", "--out", "thesis", "--overwrite"))
-    assert (tmp_path / "thesis" / "thesis.tex").exists()
+    assert "holds other files (results.json)" in refused(nonneg("demo", "--out", "theirs", "--overwrite"))
+    (old / "thesis.tex").write_text("years of work")
+    assert "holds other files (thesis.tex)" in refused(nonneg("demo", "--out", "old", "--overwrite"))
+    assert (old / "thesis.tex").exists()
+    assert (theirs / "results.json").read_text() == "{}"
 
 
 def test_demo_needs_no_display(tmp_path):

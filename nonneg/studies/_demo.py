@@ -12,12 +12,12 @@ from rich.table import Table as RichTable
 
 from nonneg import metrics
 from nonneg.data import Source, open_source
-from nonneg.durable import write_bytes
+from nonneg.durable import claim_folder, write_bytes
 from nonneg.evaluate import linear_probe
 from nonneg.features import Features
 from nonneg.models import Layer, load
 from nonneg.report import Side, Table, write_report
-from nonneg.training import TrainConfig, environment, load_recipe, new_folder, read_log, train
+from nonneg.training import TrainConfig, environment, load_recipe, read_log, train
 
 RESULTS, REPORT = "results.json", "report.html"
 _DESCRIPTIONS = {
@@ -56,8 +56,9 @@ def demo(
     if epochs:
         config = dataclasses.replace(config, epochs=epochs, warmup_epochs=min(config.warmup_epochs, epochs))
     configs = {"CL": dataclasses.replace(config, rectify="none", top_k=0), "NCL": config}
-    folder = new_folder(Path(out), RESULTS, overwrite)
-    write_bytes(folder / RESULTS, b'{"finished": false}')
+    about = {"made_by": "nonneg demo", "data": data, "seed": seed}
+    parts = {f"{name.lower()}{ending}" for name in configs for ending in ("", ".features")}
+    folder = claim_folder(Path(out), RESULTS, {**about, "finished": False}, {REPORT, *parts}, overwrite)
     test = open_source(config.data, "test")
     outcomes = []
     for name, side in configs.items():
@@ -65,8 +66,7 @@ def demo(
         outcomes.append(_measured(name, run, side, test, folder))
     table = _table(outcomes, test)
     sides = {o.name: {**o.figures, "follows": o.meanings} for o in outcomes}
-    results = {"finished": True, "data": data, "seed": seed, **sides}
-    write_bytes(folder / RESULTS, json.dumps(results, indent=1).encode())
+    write_bytes(folder / RESULTS, json.dumps({**about, "finished": True, **sides}, indent=1).encode())
     _write_report(folder / REPORT, outcomes, table, config, test)
     _print(table, folder)
     return outcomes

@@ -3,49 +3,25 @@
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from nonneg.durable import said_plainly, write_bytes
-from nonneg.errors import InputError
+from nonneg.durable import claim_folder, said_plainly, write_bytes
 from nonneg.training.config import TrainConfig, as_toml
 
 CONFIG, LOG, ENVIRONMENT, MODEL = "config.toml", "log.jsonl", "environment.json", "model"
-
-
-def new_folder(folder: Path, marker: str, overwrite: bool) -> Path:
-    """An empty folder to write results into.
-
-    One that holds earlier results (it has the file `marker`) is cleared if `overwrite` says so;
-    one that holds anything else is never touched.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file, expected a folder for the results or a new name")
-    if folder.is_dir() and any(folder.iterdir()):
-        if not (folder / marker).is_file():
-            raise InputError(f"{folder} holds other files, expected an empty folder or a new name")
-        if not overwrite:
-            raise InputError(f"{folder} exists already; choose another folder or pass --overwrite to replace it")
-        with said_plainly(folder):
-            shutil.rmtree(folder)
-    with said_plainly(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK):
-            raise PermissionError(13, "permission denied")
-    return folder
 
 
 class RunFolder:
     """Where a training run writes."""
 
     def __init__(self, folder: Path, config: TrainConfig, overwrite: bool) -> None:
-        self.folder = new_folder(folder, CONFIG, overwrite)
+        made = {"made_by": "nonneg train", **environment()}
+        self.folder = claim_folder(folder, ENVIRONMENT, made, {CONFIG, LOG, MODEL}, overwrite)
         write_bytes(folder / CONFIG, as_toml(config).encode())
-        write_bytes(folder / ENVIRONMENT, json.dumps(environment(), indent=1).encode())
 
     @property
     def model(self) -> Path:

@@ -1,5 +1,6 @@
 """The training loop, top to bottom: config in, run folder out."""
 
+import logging
 import math
 import time
 from collections.abc import Iterator
@@ -43,6 +44,8 @@ def train(
 
     from lightning_fabric import Fabric  # takes a second to import, which a refused config need not wait for
 
+    # It tells whoever has Tensor Cores to lower float32's precision; that is the config's business.
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     fabric = Fabric(accelerator=config.accelerator, devices=1, precision=config.precision)
     fabric.launch()
     torch.manual_seed(config.seed)

@@ -1,5 +1,7 @@
 """The command line: argument parsing and nothing else. Heavy imports wait until a command runs."""
 
+import io
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from nonneg import __version__
 from nonneg.errors import InputError
 
 
@@ -93,15 +96,28 @@ def _train(recipe: str, arguments: list[str]) -> None:
 def main() -> None:
     """Entry point of `nonneg`."""
     arguments = sys.argv[1:]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without ≤ or φ gets a question mark, not a crash
     try:
-        if arguments[:1] == ["train"] and len(arguments) > 1 and not arguments[1].startswith("-"):
+        if arguments == ["--version"]:
+            print(f"nonneg {__version__}")
+        elif arguments[:1] == ["train"] and len(arguments) > 1 and not arguments[1].startswith("-"):
             _train(arguments[1], arguments[2:])
         else:
             description = "Features people can read: non-negative, sparse, one meaning each."
             tyro.extras.subcommand_cli_from_dict(_COMMANDS, prog="nonneg", description=description, args=arguments)
+        sys.stdout.flush()
     except InputError as error:
-        print(f"nonneg: {error}", file=sys.stderr)
-        sys.exit(2)
+        _stop(str(error))
     except KeyboardInterrupt as interrupt:
-        print(f"nonneg: {interrupt or 'stopped'}", file=sys.stderr)
-        sys.exit(2)
+        _stop(str(interrupt) or "stopped")
+    except OSError as error:
+        # What is still to be flushed at exit would fail once more (a closed pipe, a full disk).
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _stop(f"output cannot be written: {(error.strerror or str(error)).lower()}")
+
+
+def _stop(sentence: str) -> None:
+    print(f"nonneg: {sentence}", file=sys.stderr)
+    sys.exit(2)

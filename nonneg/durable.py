@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from nonneg.errors import InputError
 
-TEMPORARY_PREFIX = ".tmp-"
+TEMPORARY_PREFIX = ".nonneg-tmp-"
 
 
 @contextmanager
@@ -30,8 +30,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     try:
         with said_plainly(path), temporary.open("xb") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            flush(file)
         with said_plainly(path):
             temporary.replace(path)
             sync_folder(path.parent)
@@ -48,10 +47,25 @@ def said_plainly(path: Path) -> Iterator[None]:
         raise InputError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from error
 
 
+@contextmanager
+def read_plainly(path: Path) -> Iterator[None]:
+    """The same for reading."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from error
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """`path` holds `content` or what it held before, whatever happens."""
     with replacing(path) as file:
         file.write(content)
+
+
+def flush(file: IO[bytes]) -> None:
+    """What was written is on disk when this returns."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
@@ -70,9 +84,9 @@ def claim_folder(folder: Path, marker: str, content: dict[str, Any], holds: set[
     that is not in `holds`) are removed if `overwrite` says so. Any other file is left alone, and
     so the folder is refused.
     """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file, expected a folder for the results or a new name")
     with said_plainly(folder):
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is a file, expected a folder for the results or a new name")
         folder.mkdir(parents=True, exist_ok=True)
         entries = sorted(path for path in folder.iterdir() if not path.name.startswith(TEMPORARY_PREFIX))
     if entries:
@@ -82,11 +96,12 @@ def claim_folder(folder: Path, marker: str, content: dict[str, Any], holds: set[
             raise InputError(f"{folder} holds other files ({named}), expected an empty folder or a new name")
         if not overwrite:
             raise InputError(f"{folder} exists already; choose another folder or pass --overwrite to replace it")
-        with said_plainly(folder):
-            for path in entries:
-                if path.name != marker:  # last of all, so that an interrupted removal can be repeated
-                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    # First the marker: where nothing can be written, nothing is removed either.
     write_bytes(folder / marker, json.dumps(content, indent=1).encode())
+    with said_plainly(folder):
+        for path in entries:
+            if path.name != marker:
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     return folder
 
 

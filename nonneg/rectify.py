@@ -31,6 +31,8 @@ class _RepReLU(torch.autograd.Function):
 def rep_relu(x: Tensor) -> Tensor:
     """Relu forward, the gradient of gelu backward: inactive units keep learning.
 
+    `torch.export` keeps the forward pass alone: an exported model is for inference.
+
     Example:
         >>> x = torch.tensor([-1.0, 2.0], requires_grad=True)
         >>> rep_relu(x).tolist()
@@ -92,8 +94,8 @@ class NonNegative(nn.Module):
             raise ValueError(f"NonNegative: kind is {kind!r}, expected one of {', '.join(KINDS)}")
         if (kind == "top_k") != (k is not None):
             raise ValueError(f"NonNegative: k is {k} with kind {kind!r}; top_k needs k, the other kinds take none")
-        if k is not None and k < 1:
-            raise ValueError(f"NonNegative: k is {k}, expected at least 1")
+        if k is not None and (type(k) is not int or k < 1):
+            raise ValueError(f"NonNegative: k is {k!r}, expected a whole number, at least 1")
         if kind in CONTROLS:
             warnings.warn(
                 f"NonNegative({kind!r}) is a control: its output is not non-negative", UserWarning, stacklevel=2

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from nonneg import Features
 from nonneg.cli import main
@@ -87,6 +88,11 @@ def test_train_writes_a_run_that_loads(nonneg, tmp_path):
         (["train", "digits", "--epochs", "0"], "epochs is 0, expected at least 1"),
         (["train", "digits", "--data", "mnist"], "data is 'mnist', expected one of digits, shapes"),
         (["train", "digits", "--batch-size", "5000"], "expected at most the 1400 samples"),
+        (["train", "digits", "--lr", "inf"], "lr is inf, expected a finite number"),
+        (["train", "digits", "--views.rotate", "nan"], "views.rotate is nan, expected a finite number"),
+        (["train", "digits", "--features", "1000000000000"], "expected at most"),
+        (["demo", "--seed", "99999999999999"], "seed is 99999999999999, expected at most"),
+        (["theory", "--seed", "-1"], "seed is -1, expected 0 to"),
         (["demo", "--seed", "-1"], "seed is -1"),
         (["demo", "--epochs", "-1"], "epochs is -1"),
         (["verify", "nowhere.features"], "nowhere.features is not a features folder"),
@@ -112,6 +118,42 @@ def test_an_output_folder_that_cannot_be_written_is_said(nonneg, tmp_path):
     assert "file is a file" in refused(nonneg("demo", "--out", "file"))
     assert "cannot be written: not a directory" in refused(nonneg("demo", "--out", "file/demo"))
     assert "cannot be written" in refused(nonneg("demo", "--out", "/proc/demo"))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_refused_run_costs_nothing_that_was_there(nonneg, tmp_path):
+    assert nonneg("train", "digits", *SHORT).returncode == 0
+    before = (tmp_path / "runs/digits/log.jsonl").read_text()
+    message = refused(nonneg("train", "digits", *SHORT, "--overwrite", "--accelerator", "cuda"))
+    assert "accelerator 'cuda' cannot be used" in message
+    assert (tmp_path / "runs/digits/log.jsonl").read_text() == before
+    assert (tmp_path / "runs/digits/model/model.safetensors").exists()
+
+
+def test_version(nonneg):
+    import nonneg as package
+
+    assert nonneg("--version").stdout == f"nonneg {package.__version__}\n"
+
+
+def test_a_path_with_brackets_is_a_path(nonneg, tmp_path):
+    result = nonneg("demo", "--epochs", "1", "--out", "runs[bold]x")
+    assert result.returncode == 0
+    assert "runs[bold]x/report.html" in result.stdout
+    assert (tmp_path / "runs[bold]x/report.html").is_file()
+
+
+def test_output_that_cannot_be_written_is_said():
+    command = [sys.executable, "-m", "nonneg", "--version"]
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert "output cannot be written: no space left on device" in refused(Result(done.returncode, "", done.stderr))
+
+
+def test_a_terminal_without_greek_gets_the_table_all_the_same(tmp_path):
+    result = in_a_process("theory", cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert result.returncode == 0, result.stderr
+    assert "12 of 12 statements hold" in result.stdout
 
 
 def test_demo_refuses_an_existing_folder_and_other_peoples_files(nonneg, tmp_path):
@@ -151,6 +193,15 @@ def test_ctrl_c_during_training_leaves_what_was_written_readable(nonneg, tmp_pat
     assert load_recipe(str(log.parent / "config.toml")).epochs == 500
     assert len(read_log(log.parent)) >= 2
     assert nonneg("demo", "--epochs", "1", "--overwrite").returncode == 0
+
+
+def test_ctrl_c_anywhere_else_says_stopped(tmp_path):
+    command = [sys.executable, "-m", "nonneg", "theory"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(2.5)
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=60)
+    assert refused(Result(process.returncode, out, error)) == "nonneg: stopped"
 
 
 def test_verify_says_whole_or_which_file_is_damaged(nonneg, tmp_path):

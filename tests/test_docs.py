@@ -19,4 +19,5 @@ def test_python_in_the_docs_runs(page, tmp_path, monkeypatch):
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+        found = page.parent / target
+        assert found.exists() and found.stat().st_size, f"{page.name} links to {target}"

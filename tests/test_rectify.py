@@ -108,6 +108,11 @@ def test_kind_travels_in_the_state_dict(kind, tmp_path):
         other.load_state_dict(load_file(tmp_path / "m.safetensors"))
 
 
+def test_weights_of_another_k_are_refused():
+    with pytest.raises((RuntimeError, ValueError), match="saved under NonNegative 'top_k:3', this module is 'top_k:4'"):
+        NonNegative("top_k", k=4).load_state_dict(NonNegative("top_k", k=3).state_dict())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -115,6 +120,8 @@ def test_kind_travels_in_the_state_dict(kind, tmp_path):
         ({"kind": "top_k"}, "top_k needs k"),
         ({"kind": "relu", "k": 3}, "the other kinds take none"),
         ({"kind": "top_k", "k": 0}, "at least 1"),
+        ({"kind": "top_k", "k": 2.5}, "k is 2.5, expected a whole number"),
+        ({"kind": "top_k", "k": True}, "k is True, expected a whole number"),
     ],
 )
 def test_wrong_arguments_are_refused_by_name(arguments, message):

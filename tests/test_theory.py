@@ -46,8 +46,48 @@ def test_a_statement_that_is_false_does_not_hold():
         torch.full((4,), 0.25, dtype=torch.float64),
         (torch.ones(4, 4) - torch.eye(4)).double() / 3,
     )
-    assert theory.optimum(ambiguous, 0).holds
+    assert theory.optimum(ambiguous).holds
     assert not theory.uniqueness(ambiguous, 0).holds
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_statements_hold_for_populations_of_other_sizes(classes):
+    population = Population.drawn(classes=classes, pure=2, mixed=2, seed=1)
+    for check in (
+        theory.equivalence(population, 0),
+        theory.optimum(population),
+        theory.rotation(population, 0),
+        theory.sparsity(population),
+        theory.uniqueness(population, 0),
+        theory.disagreement(population, 0),
+        theory.bayes_head(population, 0),
+        theory.multimodal(population, 0),
+        theory.matrix_factorisation(population, 0),
+    ):
+        assert check.holds, check
+
+
+def test_solutions_that_agree_are_not_called_disagreeing(monkeypatch):
+    population = Population.drawn(classes=3, pure=2, mixed=2, seed=1)
+    alike = [population.optimum, population.optimum, -population.optimum]
+    monkeypatch.setattr(theory, "_solutions", lambda *a, **k: alike)
+    assert not theory.disagreement(population, 0).holds
+
+
+@pytest.mark.parametrize(
+    ("prior", "given", "message"),
+    [
+        ([0.5, 0.9], [[0.5, 0.5], [0.5, 0.5]], "prior does not sum to 1"),
+        ([0.5, 0.5], [[0.5, 0.5], [0.5, 0.9]], "given_class does not sum to 1"),
+        ([1.0], [[0.5, 0.5], [0.5, 0.5]], r"prior has shape \(1,\) and given_class \(2, 2\)"),
+        ([0.5, 0.5], [[1.5, 0.5], [-0.5, 0.5]], "a probability is negative"),
+        ([1.0, 0.0], [[0.5, 0.5], [0.5, 0.5]], "a class has none"),
+        ([0.5, 0.5], [[1.0, 1.0], [0.0, 0.0]], "a sample has no class"),
+    ],
+)
+def test_what_is_no_distribution_is_refused(prior, given, message):
+    with pytest.raises(ValueError, match=message):
+        Population(torch.tensor(prior), torch.tensor(given))
 
 
 def test_features_that_are_not_optimal_are_seen_to_be_worse():

@@ -15,5 +15,5 @@ def digits(split: str) -> Source:
     labels = bundle.target.astype(np.int64)
     rows = np.arange(len(labels))
     train, test = train_test_split(rows, test_size=397, stratify=labels, random_state=0)
-    whole = Source("digits", images, tuple(f"digit-{row:04d}" for row in rows), labels, tuple("0123456789"))
+    whole = Source(f"digits/{split}", images, tuple(f"digit-{row:04d}" for row in rows), labels, tuple("0123456789"))
     return whole.take(np.sort(train if split == "train" else test))

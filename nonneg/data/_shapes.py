@@ -34,10 +34,10 @@ def shapes(split: str) -> Source:
     images = np.stack([_draw(row, rng) for row in values])
     factors = {name: values[:, i] for i, name in enumerate(FACTORS)}
     ids = tuple(
-        "-".join(FACTORS[name][row[i]].replace(" ", "-") for i, name in enumerate(FACTORS)) + f"-{number % copies}"
+        "-".join([split, *(FACTORS[name][row[i]] for i, name in enumerate(FACTORS)), str(number % copies)])
         for number, row in enumerate(values)
     )
-    return Source("shapes", images, ids, factors["colour"], FACTORS["colour"], factors, FACTORS)
+    return Source(f"shapes/{split}", images, ids, factors["colour"], FACTORS["colour"], factors, FACTORS)
 
 
 def _draw(row: npt.NDArray[np.int64], rng: np.random.Generator) -> npt.NDArray[np.uint8]:

@@ -34,7 +34,8 @@ class Source:
         return len(self.images)
 
     def take(self, rows: npt.NDArray[Any]) -> "Source":
-        """These rows, in this order."""
+        """These rows (numbers or a mask), in this order."""
+        rows = np.arange(len(self))[rows]
         return Source(
             self.name,
             self.images[rows],

@@ -1,5 +1,6 @@
 """`Features`: samples x features, with what is needed to read them. What everything else makes or consumes."""
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,14 +9,23 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
 
 from nonneg.errors import InputError
+from nonneg.features._checks import (
+    Array,
+    checked_codes,
+    checked_label_names,
+    checked_labels,
+    freeze,
+    plain_json,
+    sample_column,
+)
+from nonneg.features._names import checked_names
 
-Array = npt.NDArray[Any]
 EPSILON = 1e-5
+_BLOCK = 16_384  # rows of a memory map that are looked at together
 
 
 @dataclass(frozen=True)
@@ -77,18 +87,19 @@ class Features:
         names: Mapping[int, str] | None = None,
         provenance: Mapping[str, Any] | None = None,
     ) -> None:
-        self._codes = _checked_codes(codes)
-        columns = {}
-        for column, values, kind in (("id", ids, pa.string()), ("media", media, pa.large_binary())):
-            columns[column] = None if values is None else _column(column, values, kind, len(self))
-        columns["text"] = None if texts is None else _column("text", texts, pa.large_string(), len(self))
+        self._codes = checked_codes(codes)
+        columns = {
+            "id": sample_column("ids", ids, pa.string(), len(self)),
+            "media": sample_column("media", media, pa.large_binary(), len(self)),
+            "text": sample_column("texts", texts, pa.large_string(), len(self)),
+        }
         if columns["id"] is not None and len(columns["id"].unique()) < len(self):
             raise InputError("ids: some are the same, expected a different id for each sample")
         self._samples = pa.table({name: column for name, column in columns.items() if column is not None})
-        self._label_names = tuple(label_names)
-        self._labels = None if labels is None else _checked_labels(np.asarray(labels), len(self), self._label_names)
-        self._names = _checked_names(names or {}, self.shape[1])
-        self._provenance = dict(provenance or {})
+        self._label_names = checked_label_names(label_names)
+        self._labels = None if labels is None else checked_labels(np.asarray(labels), len(self), self._label_names)
+        self._names = self._checked_names(names or {})
+        self._provenance = plain_json(provenance or {})
 
     @classmethod
     def _opened(
@@ -155,25 +166,26 @@ class Features:
     @property
     def names(self) -> Mapping[int, str]:
         """Feature to name, of those that have one."""
-        return MappingProxyType(self._names)
+        return MappingProxyType({feature: name for feature, name in self._names.items() if name})
 
     @property
-    def provenance(self) -> Mapping[str, Any]:
-        return MappingProxyType(self._provenance)
+    def provenance(self) -> dict[str, Any]:
+        """How the codes came about; a copy."""
+        return copy.deepcopy(self._provenance)
 
     def __repr__(self) -> str:
         samples, features = self.shape
         layout = "sparse" if self.is_sparse else "dense"
-        labels = "no labels" if self._labels is None else f"{len(np.unique(self._labels))} labels"
+        labels = "no labels" if self._labels is None else f"{(np.unique(self._labels) >= 0).sum()} labels"
         return f"Features({samples:,} samples x {features:,} features, {layout} {self._codes.dtype}, {labels})"
 
     # What one can ask
 
     def with_names(self, names: Mapping[int, str]) -> "Features":
         """The same features with these names added; an empty name takes one away."""
-        merged = {**self._names, **_checked_names(names, self.shape[1])}
-        kept = {feature: name for feature, name in merged.items() if name}
-        return self._opened(self._codes, self._labels, self._label_names, self._samples, kept, self._provenance)
+        # An empty name is kept, so that saving takes the name back in the folder too.
+        merged = {**self._names, **self._checked_names(names)}
+        return self._opened(self._codes, self._labels, self._label_names, self._samples, merged, self._provenance)
 
     def column(self, feature: int) -> tuple[Array, Array]:
         """Rows on which a feature is not zero, ascending, and its values there."""
@@ -186,23 +198,23 @@ class Features:
         rows = np.flatnonzero(values)
         return rows, values[rows]
 
-    @cached_property
+    @property
     def expected_activation(self) -> Array:
         """`(features,)`: mean over samples of a feature's value over the sample's length."""
-        scale = np.divide(1, self._lengths, out=np.zeros(len(self)), where=self._lengths > 0)
-        return np.asarray(self._codes.T @ scale) / len(self)
+        return self._activity[1]
 
     def feature(self, feature: int, top: int = 10) -> Card:
         """One feature's card."""
         rows, values = self.column(feature)
-        is_active = np.abs(values) > EPSILON * self._lengths[rows]
+        lengths, expected_activation = self._activity
+        is_active = np.abs(values) > EPSILON * lengths[rows]
         strongest = np.argsort(-values, kind="stable")[:top]
         return Card(
             feature=feature,
-            name=self._names.get(feature),
+            name=self._names.get(feature) or None,
             active=int(is_active.sum()),
             frequency=float(is_active.sum() / len(self)),
-            expected_activation=float(self.expected_activation[feature]),
+            expected_activation=float(expected_activation[feature]),
             top=tuple(int(row) for row in rows[strongest]),
             strengths=tuple(float(value) for value in values[strongest]),
             labels=MappingProxyType(self._label_shares(rows[is_active])),
@@ -210,14 +222,14 @@ class Features:
 
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
         """Write to a folder. At any moment it holds the old features or the new ones, whole."""
-        from nonneg.features._store import save
+        from nonneg.features._save import save
 
         return save(self, Path(path), overwrite)
 
     @staticmethod
     def load(path: str | Path) -> "Features":
         """Open a folder, memory-mapped: nothing is read before it is needed."""
-        from nonneg.features._store import load
+        from nonneg.features._load import load
 
         return load(Path(path))
 
@@ -228,70 +240,37 @@ class Features:
             return None
         return self._samples.column(column)[range(len(self))[row]].as_py()
 
+    def _checked_names(self, names: Mapping[int, str]) -> dict[int, str]:
+        checked = checked_names(names)
+        for feature in checked:
+            if not 0 <= feature < self.shape[1]:
+                raise InputError(f"names: feature {feature} is named, expected 0 to {self.shape[1] - 1}")
+        return checked
+
     @cached_property
     def _by_feature(self) -> Any:
-        return self._codes.tocsc()
+        by_feature = self._codes.tocsc()
+        freeze(by_feature.data, by_feature.indices, by_feature.indptr)
+        return by_feature
 
     @cached_property
-    def _lengths(self) -> Array:
-        if self.is_sparse:
-            return np.asarray(sp.linalg.norm(self._codes, axis=1))
-        return np.asarray(np.linalg.norm(self._codes.astype(np.float32, copy=False), axis=1))
+    def _activity(self) -> tuple[Array, Array]:
+        """`(samples,)` lengths and `(features,)` expected activation, in float64, a block of a map at a time."""
+        lengths, expected = np.zeros(len(self)), np.zeros(self.shape[1])
+        for start in range(0, len(self), _BLOCK):
+            block = self._codes[start : start + _BLOCK].astype(np.float64)
+            squares = block.multiply(block).sum(axis=1) if self.is_sparse else np.square(block).sum(axis=1)
+            length = np.sqrt(np.asarray(squares).ravel())
+            lengths[start : start + _BLOCK] = length
+            expected += block.T @ np.divide(1, length, out=np.zeros_like(length), where=length > 0)
+        freeze(lengths, expected := expected / len(self))
+        return lengths, expected
 
     def _label_shares(self, rows: Array) -> dict[str, float]:
-        if self._labels is None or not len(rows):
+        """Of the labelled among these rows."""
+        if self._labels is None:
             return {}
-        found, counts = np.unique(self._labels[rows], return_counts=True)
+        labels = self._labels[rows]
+        found, counts = np.unique(labels[labels >= 0], return_counts=True)
         order = np.argsort(-counts, kind="stable")
-        return {self.label_name(int(found[i])): float(counts[i] / len(rows)) for i in order}
-
-
-def _checked_codes(codes: Any) -> Any:
-    if sp.issparse(codes):
-        codes = sp.csr_array(codes)
-        if not codes.has_canonical_format or (codes.nnz and not codes.data.all()):
-            codes = codes.copy()
-            codes.sum_duplicates()
-            codes.eliminate_zeros()
-        values, kinds = codes.data, "float32 or float64"
-    else:
-        codes = np.asarray(codes).view()
-        values, kinds = codes, "float16, float32 or float64"
-    if codes.ndim != 2 or 0 in codes.shape:
-        raise InputError(f"codes have shape {codes.shape}, expected (samples, features), neither of them 0")
-    if values.dtype.name not in kinds:
-        raise InputError(f"codes have dtype {values.dtype}, expected {kinds}")
-    if not np.isfinite(values).all():
-        raise InputError("codes hold NaN or infinite values, expected finite ones")
-    for part in (codes.data, codes.indices, codes.indptr) if sp.issparse(codes) else (codes,):
-        part.flags.writeable = False
-    return codes
-
-
-def _checked_labels(labels: Array, samples: int, names: tuple[str, ...]) -> Array:
-    if labels.shape != (samples,) or labels.dtype.kind not in "iu":
-        raise InputError(f"labels are {labels.dtype} of shape {labels.shape}, expected {samples} integers")
-    labels = labels.astype(np.int64)
-    if labels.min() < -1 or (names and labels.max() >= len(names)):
-        bound = f"-1 to {len(names) - 1}" if names else "-1 or more"
-        raise InputError(f"labels lie between {labels.min()} and {labels.max()}, expected {bound}")
-    labels.flags.writeable = False
-    return labels
-
-
-def _checked_names(names: Mapping[int, str], features: int) -> dict[int, str]:
-    for feature, name in names.items():
-        if not 0 <= feature < features or not isinstance(name, str):
-            raise InputError(
-                f"names: {feature!r} is called {name!r}, expected a feature from 0 to {features - 1} and a string"
-            )
-    return dict(names)
-
-
-def _column(name: str, values: Sequence[Any], kind: pa.DataType, samples: int) -> pa.ChunkedArray:
-    if len(values) != samples:
-        raise InputError(f"{name}: {len(values)} given, expected {samples}, one a sample")
-    try:
-        return pa.chunked_array([pa.array(values, kind)])
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InputError(f"{name}: expected {kind} for each sample ({error})") from error
+        return {self.label_name(int(found[i])): float(counts[i] / counts.sum()) for i in order}

@@ -2,12 +2,15 @@
 
 import fcntl
 import json
-import os
+import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nonneg.durable import said_plainly
+import numpy as np
+
+from nonneg.durable import flush, read_plainly, said_plainly, sync_folder
 from nonneg.errors import InputError
 
 FILE = "names.jsonl"
@@ -36,42 +39,61 @@ class NameJournal:
         self.codes = codes
 
     def history(self) -> list[Naming]:
-        """Every naming of these codes, oldest first."""
-        try:
+        """Every naming of these codes, oldest first; a damaged line is left out with a warning."""
+        namings, damaged = self.read()
+        if damaged:
+            warnings.warn(f"{self.path}: line {damaged[0]} is damaged and left out", UserWarning, stacklevel=2)
+        return namings
+
+    def read(self) -> tuple[list[Naming], list[int]]:
+        """The namings of these codes, and the numbers of lines that are not namings."""
+        if not self.path.is_file():
+            return [], []
+        with read_plainly(self.path):
             lines = self.path.read_bytes().split(b"\n")[:-1]  # what follows the last newline is torn
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise InputError(f"{self.path} cannot be read: {(error.strerror or str(error)).lower()}") from error
-        namings = []
+        namings, damaged = [], []
         for number, line in enumerate(lines, 1):
-            try:
-                naming = Naming(**json.loads(line))
-                fits = isinstance(naming.feature, int) and isinstance(naming.name, str)
-            except (ValueError, TypeError):
-                fits = False
-            if not fits:
-                raise InputError(f"{self.path} is damaged: line {number} is not a feature's name") from None
-            namings.append(naming)
-        return [naming for naming in namings if naming.codes == self.codes]
+            naming = _parsed(line)
+            if naming is None:
+                damaged.append(number)
+            elif naming.codes == self.codes:
+                namings.append(naming)
+        return namings, damaged
 
     def current(self) -> dict[int, str]:
         """Feature to name, the latest naming of each."""
         names = {naming.feature: naming.name for naming in self.history()}
         return {feature: name for feature, name in sorted(names.items()) if name}
 
-    def record(self, names: dict[int, str], author: str = "") -> None:
-        """Append these namings."""
+    def record(self, names: Mapping[int, str], author: str = "") -> None:
+        """Append these namings, all at once; an empty name takes one back."""
         if not names:
             return
         time = datetime.now(UTC).isoformat(timespec="seconds")
-        namings = (Naming(self.codes, int(feature), name, author, time) for feature, name in names.items())
-        text = "".join(json.dumps(asdict(naming), ensure_ascii=False) + "\n" for naming in namings)
+        namings = [Naming(self.codes, feature, name, author, time) for feature, name in checked_names(names).items()]
+        text = "".join(json.dumps(asdict(naming)) + "\n" for naming in namings)
         with said_plainly(self.path), self.path.open("a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
-            content = file.read()
-            file.truncate(content.rfind(b"\n") + 1)  # a torn line of an earlier crash
+            file.truncate(file.read().rfind(b"\n") + 1)  # a torn line of an earlier crash
             file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
+            flush(file)
+            sync_folder(self.path.parent)
+
+
+def checked_names(names: Mapping[int, str]) -> dict[int, str]:
+    """Whole-numbered features and strings."""
+    for feature, name in names.items():
+        # NumPy's integers will do; True, 1.5 and "1" will not.
+        if np.asarray(feature).dtype.kind not in "iu" or not isinstance(name, str):
+            raise InputError(f"names: {feature!r} is called {name!r}, expected a feature's number and a string")
+    return {int(feature): name for feature, name in names.items()}
+
+
+def _parsed(line: bytes) -> Naming | None:
+    try:
+        naming = Naming(**json.loads(line))
+    except (ValueError, TypeError, RecursionError):
+        return None
+    fits = type(naming.feature) is int and all(isinstance(v, str) for k, v in asdict(naming).items() if k != "feature")
+    return naming if fits else None

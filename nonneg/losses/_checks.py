@@ -26,30 +26,34 @@ def check_features(loss: str, **features: Tensor) -> None:
             )
 
 
-def check_labels(loss: str, labels: Tensor | None, rows: int) -> None:
+def check_labels(loss: str, labels: Tensor | None, z: Tensor) -> None:
     """One integer label a row."""
     if labels is None:
         raise TypeError(f"{loss}: labels are missing; it needs one integer label a row")
     if not isinstance(labels, Tensor) or labels.is_floating_point() or labels.is_complex():
         found = labels.dtype if isinstance(labels, Tensor) else type(labels).__name__
         raise TypeError(f"{loss}: labels are {found}, expected a tensor of integers")
-    if labels.shape != (rows,):
-        raise ValueError(f"{loss}: labels have shape {tuple(labels.shape)}, expected ({rows},), one a row")
+    if labels.shape != (len(z),):
+        raise ValueError(f"{loss}: labels have shape {tuple(labels.shape)}, expected ({len(z)},), one a row")
+    if labels.device != z.device:
+        raise ValueError(f"{loss}: z is on {z.device} and labels on {labels.device}, expected the same")
 
 
-def check_temperature(loss: str, temperature: float | Tensor) -> None:
-    """A positive number, or a scalar tensor (learnable), whose value is not looked at."""
+def checked_temperature(loss: str, temperature: float | Tensor, z: Tensor) -> Tensor:
+    """A positive number or a single-element tensor (learnable; its value is not looked at), as a scalar beside `z`."""
     if isinstance(temperature, Tensor):
         if temperature.numel() != 1:
             raise ValueError(f"{loss}: temperature has shape {tuple(temperature.shape)}, expected a single number")
-    elif not temperature > 0:
-        raise ValueError(f"{loss}: temperature is {temperature}, expected a number above 0")
+        return temperature.reshape(()).to(z.device, working_dtype(z))
+    if not isinstance(temperature, int | float) or not temperature > 0:
+        raise ValueError(f"{loss}: temperature is {temperature!r}, expected a number above 0")
+    return torch.full((), temperature, dtype=working_dtype(z), device=z.device)
 
 
-def check_enough(loss: str, pairs: int) -> None:
-    """A single pair has no negatives."""
-    if pairs < 2:
-        raise ValueError(f"{loss}: the batch has {pairs} pair, expected at least 2: one pair has no negatives")
+def check_enough(loss: str, count: int, unit: str) -> None:
+    """Alone, a pair or a row has no negatives."""
+    if count < 2:
+        raise ValueError(f"{loss}: the batch has {count} {unit}, expected at least 2: one alone has no negatives")
 
 
 def working_dtype(z: Tensor) -> torch.dtype:

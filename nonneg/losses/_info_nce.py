@@ -5,7 +5,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
-from nonneg.losses._checks import check_enough, check_features, check_temperature
+from nonneg.losses._checks import check_enough, check_features, checked_temperature
 from nonneg.losses._gather import gather, mean_over_processes, rank_and_size
 from nonneg.losses._rows import full_precision, sum_over_rows, unit_rows
 
@@ -25,6 +25,7 @@ def info_nce(
         temperature: similarities are divided by it; a scalar tensor if it is to be learnt.
         group: take negatives from all these processes. The value is then the loss of the joint
             batch, and gradients averaged over processes (as DDP does) are those of the joint batch.
+            Every process must bring the same number of rows.
         chunk_rows: evaluate that many rows at a time, so that memory grows linearly with the batch.
 
     Returns:
@@ -36,10 +37,10 @@ def info_nce(
         tensor(0.0266)
     """
     check_features("info_nce", z1=z1, z2=z2)
-    check_temperature("info_nce", temperature)
+    temperature = checked_temperature("info_nce", temperature, z1)
     rank, processes = rank_and_size(group)
     pairs = len(z1)
-    check_enough("info_nce", pairs * processes)
+    check_enough("info_nce", pairs * processes, "pair")
     with full_precision(z1):
         # Gathered as (processes, view, pair, feature), laid out as all first views, then all second ones.
         views = gather(torch.stack((z1, z2)), group).transpose(0, 1)
@@ -48,12 +49,12 @@ def info_nce(
         first = torch.arange(rank * pairs, (rank + 1) * pairs, device=z1.device)
         own = torch.cat((first, first + half))
         partner = torch.cat((first + half, first))
-        # A slice when everything is local: indexing would copy and scatter gradients for nothing.
+        # When everything is local the anchors are all candidates: indexing would copy them for nothing.
         anchors = candidates if group is None else candidates[own]
-        loss = sum_over_rows(_partner_loss, (anchors / temperature, own, partner), (candidates,), chunk_rows)
+        loss = sum_over_rows(_partner_loss, (anchors, own, partner), (candidates, temperature), chunk_rows)
         return mean_over_processes(loss / (2 * pairs), group)
 
 
-def _partner_loss(scaled_anchors: Tensor, own: Tensor, partner: Tensor, candidates: Tensor) -> Tensor:
-    logits = (scaled_anchors @ candidates.T).scatter_(1, own[:, None], float("-inf"))
+def _partner_loss(anchors: Tensor, own: Tensor, partner: Tensor, candidates: Tensor, temperature: Tensor) -> Tensor:
+    logits = ((anchors / temperature) @ candidates.T).scatter_(1, own[:, None], float("-inf"))
     return F.cross_entropy(logits, partner, reduction="sum")

@@ -28,25 +28,34 @@ def spectral(z1: Tensor, z2: Tensor, group: dist.ProcessGroup | None = None) -> 
         tensor(-2.)
     """
     check_features("spectral", z1=z1, z2=z2)
-    processes = rank_and_size(group)[1]
+    rank, processes = rank_and_size(group)
     pairs = len(z1)
-    check_enough("spectral", pairs * processes)
+    check_enough("spectral", pairs * processes, "pair")
     with full_precision(z1):
         dtype = working_dtype(z1)
         a, b = z1.to(dtype), z2.to(dtype)
         views = torch.cat((a, b))
         everyone = views if group is None else gather(views, group).flatten(0, 1)
         agreement = (a * b).sum(1)
-        within_pair = a.square().sum(1).square() + 2 * agreement.square() + b.square().sum(1).square()
+        within = a.square().sum(1).square() + 2 * agreement.square() + b.square().sum(1).square()
+        pair = torch.arange(processes * pairs, device=z1.device).view(processes, 1, pairs).expand(-1, 2, -1)
+        repulsion = energy(views, everyone, pair[rank].flatten(), pair.flatten(), within.sum())
         negatives = 4 * pairs * (pairs * processes - 1)
-        repulsion = (energy(views, everyone) - within_pair.sum()) / negatives
-        return mean_over_processes(repulsion - 2 * agreement.mean(), group)
+        return mean_over_processes(repulsion / negatives - 2 * agreement.mean(), group)
 
 
-def energy(x: Tensor, y: Tensor) -> Tensor:
-    """Σᵢⱼ (xᵢ·yⱼ)², by whichever of the two exact forms is smaller: never more than linear in rows."""
+def energy(x: Tensor, y: Tensor, x_pair: Tensor, y_pair: Tensor, within: Tensor) -> Tensor:
+    """Σ (xᵢ·yⱼ)² over all i and j of different pairs, in memory that is linear in rows.
+
+    Args:
+        x, y: `(rows, features)` of this process and `(all rows, features)` of everyone.
+        x_pair, y_pair: which pair each row belongs to.
+        within: the same sum over i and j of the same pair.
+    """
     rows, features = x.shape
-    if rows > features:
-        gram = x.T @ x
-        return (gram * (gram if y is x else y.T @ y)).sum()
-    return (x @ y.T).square().sum()
+    if rows <= features:
+        return (x @ y.T).square().masked_fill(x_pair[:, None] == y_pair, 0).sum()
+    # With many rows the sum over everything is a small product, features x features. Subtracting the
+    # few terms within pairs from so many costs little precision; with few rows it would cost much.
+    gram = x.T @ x
+    return (gram * (gram if y is x else y.T @ y)).sum() - within

@@ -5,7 +5,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
-from nonneg.losses._checks import check_enough, check_features, check_temperature, working_dtype
+from nonneg.losses._checks import check_enough, check_features, checked_temperature, working_dtype
 from nonneg.losses._gather import gather, mean_over_processes, rank_and_size
 from nonneg.losses._rows import full_precision, sum_over_rows, unit_rows
 from nonneg.losses._spectral import energy
@@ -34,22 +34,22 @@ def info_nce(
         tensor(0.0134)
     """
     check_features("multimodal.info_nce", a=a, b=b)
-    check_temperature("multimodal.info_nce", temperature)
+    temperature = checked_temperature("multimodal.info_nce", temperature, a)
     rank, processes = rank_and_size(group)
     pairs = len(a)
-    check_enough("multimodal.info_nce", pairs * processes)
+    check_enough("multimodal.info_nce", pairs * processes, "pair")
     with full_precision(a):
         everyone = gather(torch.stack((a, b)), group).transpose(0, 1).flatten(1, 2)
         units_a, units_b = unit_rows(everyone[0]), unit_rows(everyone[1])
         mine = slice(rank * pairs, (rank + 1) * pairs)
         partner = torch.arange(mine.start, mine.stop, device=a.device)
-        a_to_b = sum_over_rows(_partner_loss, (units_a[mine] / temperature, partner), (units_b,), chunk_rows)
-        b_to_a = sum_over_rows(_partner_loss, (units_b[mine] / temperature, partner), (units_a,), chunk_rows)
+        a_to_b = sum_over_rows(_partner_loss, (units_a[mine], partner), (units_b, temperature), chunk_rows)
+        b_to_a = sum_over_rows(_partner_loss, (units_b[mine], partner), (units_a, temperature), chunk_rows)
         return mean_over_processes((a_to_b + b_to_a) / (2 * pairs), group)
 
 
-def _partner_loss(scaled_anchors: Tensor, partner: Tensor, candidates: Tensor) -> Tensor:
-    return F.cross_entropy(scaled_anchors @ candidates.T, partner, reduction="sum")
+def _partner_loss(anchors: Tensor, partner: Tensor, candidates: Tensor, temperature: Tensor) -> Tensor:
+    return F.cross_entropy((anchors / temperature) @ candidates.T, partner, reduction="sum")
 
 
 def spectral(a: Tensor, b: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
@@ -67,14 +67,15 @@ def spectral(a: Tensor, b: Tensor, group: dist.ProcessGroup | None = None) -> Te
         tensor(-2.)
     """
     check_features("multimodal.spectral", a=a, b=b)
-    processes = rank_and_size(group)[1]
+    rank, processes = rank_and_size(group)
     pairs = len(a)
-    check_enough("multimodal.spectral", pairs * processes)
+    check_enough("multimodal.spectral", pairs * processes, "pair")
     with full_precision(a):
         dtype = working_dtype(a)
         x, y = a.to(dtype), b.to(dtype)
         everyone = gather(y, group).flatten(0, 1)
         agreement = (x * y).sum(1)
+        pair = torch.arange(processes * pairs, device=a.device).view(processes, pairs)
+        repulsion = energy(x, everyone, pair[rank], pair.flatten(), agreement.square().sum())
         negatives = pairs * (pairs * processes - 1)
-        repulsion = (energy(x, everyone) - agreement.square().sum()) / negatives
-        return mean_over_processes(repulsion - 2 * agreement.mean(), group)
+        return mean_over_processes(repulsion / negatives - 2 * agreement.mean(), group)

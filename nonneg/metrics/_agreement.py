@@ -24,11 +24,12 @@ class Match:
     cosine: Tensor
 
 
-def match(a: Any, b: Any) -> Match:
+def match(a: Any, b: Any, signed: bool = True) -> Match:
     """Match features over the same samples so that the summed cosine is largest (Hungarian method).
 
     Args:
         a, b: `(samples, features)`, the same samples in the same order; the numbers of features may differ.
+        signed: False takes the absolute cosine: features that are free up to their sign.
 
     Example:
         >>> a = torch.eye(3)
@@ -39,6 +40,7 @@ def match(a: Any, b: Any) -> Match:
     if len(x) != len(y):
         raise ValueError(f"match: a has {len(x)} samples and b {len(y)}, expected the same samples")
     cosine = unit_columns(x).T @ unit_columns(y)
+    cosine = cosine if signed else cosine.abs()
     rows, columns = linear_sum_assignment(cosine.cpu().numpy(), maximize=True)
     chosen_a, chosen_b = torch.from_numpy(rows), torch.from_numpy(columns)
     return Match(chosen_a, chosen_b, cosine[chosen_a, chosen_b])

@@ -22,6 +22,7 @@ class ClassConsistency:
         live: number of features that are active at all.
         n_supported: number of features behind `supported`.
         per_feature: `(features,)`, each feature's share of its commonest class; NaN where dead.
+        support: `(features,)`, on how many samples each feature is active.
     """
 
     value: float
@@ -30,8 +31,14 @@ class ClassConsistency:
     live: int
     n_supported: int
     per_feature: Tensor
+    support: Tensor
     min_support: int
     variant: str = f"rows L2-normalised, active above {EPSILON:g} in absolute value"
+
+    @property
+    def supported_features(self) -> Tensor:
+        """`(features,)` booleans: at least `min_support` active samples."""
+        return self.support >= max(self.min_support, 1)
 
     @property
     def excess(self) -> float:
@@ -74,6 +81,7 @@ def class_consistency(
         live=int(live.sum()),
         n_supported=int(supported.sum()),
         per_feature=per_feature,
+        support=support,
         min_support=min_support,
     )
 

@@ -43,8 +43,8 @@ def precision_at_k(z: Any, labels: Any, k: int = 10) -> float:
 def mean_average_precision(z: Any, labels: Any, k: int = 10) -> float:
     """mAP@k: precision at each hit among the `k` nearest, over min(k, same-class samples), averaged.
 
-    Samples that are alone in their class are left out. Neighbours at equal distance come in order
-    of their index.
+    Samples that are alone in their class are left out. Neighbours at equal distance count by their
+    expectation over a random order, as in `precision_at_k`.
 
     Args:
         z: `(samples, features)`: torch, NumPy or SciPy sparse.
@@ -59,11 +59,18 @@ def mean_average_precision(z: Any, labels: Any, k: int = 10) -> float:
     total = 0.0
     queries = 0
     for similarity, same, relevant in _queries(z, labels, k, "mean_average_precision"):
-        nearest = similarity.sort(dim=1, descending=True, stable=True).indices[:, :k]
-        hit = same.gather(1, nearest).double()
-        precision = hit.cumsum(1) / torch.arange(1, k + 1, device=hit.device)
-        average = (precision * hit).sum(1) / relevant.clamp(min=1, max=k)
-        total += float(average.sum())
+        nearest = similarity.topk(k, dim=1).values
+        precision_at_hits = torch.zeros(len(similarity), dtype=torch.float64, device=similarity.device)
+        for rank in range(k):
+            nearer, level = similarity > nearest[:, rank, None], similarity == nearest[:, rank, None]
+            size, hits = level.sum(1), (level & same).sum(1).double()
+            # Given a hit at this rank, the hits expected up to it: those nearer, itself, and of the
+            # other hits at this distance those whose place in the random order comes before.
+            places_before = rank - nearer.sum(1)
+            others = places_before * (hits - 1).clamp(min=0) / (size - 1).clamp(min=1)
+            expected_hits = (nearer & same).sum(1) + 1 + others
+            precision_at_hits += hits / size * expected_hits / (rank + 1)
+        total += float((precision_at_hits / relevant.clamp(min=1, max=k)).sum())
         queries += int((relevant > 0).sum())
     return total / queries if queries else float("nan")
 

@@ -39,26 +39,26 @@ def correlation_matrix(z: Any) -> Tensor:
         tensor([[ 1.0000, -0.2800],
                 [-0.2800,  1.0000]])
     """
-    dense = as_dense(z, "correlation_matrix")
-    columns = unit_columns(dense)
+    columns = unit_columns(as_dense(z, "correlation_matrix"))
     return columns.T @ columns
 
 
 def correlation(z: Any) -> float:
-    """Mean absolute off-diagonal entry of the correlation matrix over live features; 0 if there is just one.
+    """Mean absolute off-diagonal entry of the correlation matrix over live features; 0 if fewer than two are.
 
     Example:
         >>> round(correlation(torch.tensor([[3.0, 3.0], [4.0, -4.0]])), 4)
         0.28
     """
     dense = as_dense(z, "correlation")
-    matrix = correlation_matrix(dense[:, live_features(dense)]).abs()
+    columns = unit_columns(dense[:, live_features(dense)])
+    matrix = (columns.T @ columns).abs()
     n = len(matrix)
     return float((matrix.sum() - matrix.trace()) / (n * (n - 1))) if n > 1 else 0.0
 
 
 def effective_rank(z: Any) -> float:
-    """exp of the entropy of the singular values' shares (Roy & Vetterli), uncentred: 1 to features.
+    """exp of the entropy of the singular values' shares (Roy & Vetterli), uncentred: 1 to features, 0 if all is zero.
 
     Example:
         >>> round(effective_rank(torch.eye(5)), 4)
@@ -69,5 +69,7 @@ def effective_rank(z: Any) -> float:
     dense = as_dense(z, "effective_rank").double()
     small = dense.T @ dense if dense.shape[0] > dense.shape[1] else dense @ dense.T
     singular = torch.linalg.eigvalsh(small).clamp(min=0).sqrt()
+    if not bool(singular.any()):
+        return 0.0
     share = singular / singular.sum()
     return float(torch.special.entr(share).sum().exp())

@@ -16,7 +16,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
 from nonneg.data import Source
-from nonneg.durable import said_plainly, write_bytes
+from nonneg.durable import read_plainly, said_plainly, write_bytes
 from nonneg.errors import InputError
 from nonneg.features import Features
 from nonneg.models._encoders import encoder
@@ -58,6 +58,8 @@ class Model(nn.Module):
             self.projector.append(NonNegative(config.rectify, k=config.top_k or None))
 
     def forward(self, images: Tensor, layer: Layer = "projector") -> Tensor:
+        if layer not in ("encoder", "projector"):
+            raise InputError(f"layer is {layer!r}, expected encoder or projector")
         h: Tensor = self.encoder(images)
         return h if layer == "encoder" else self.projector(h)
 
@@ -68,13 +70,15 @@ class Model(nn.Module):
             found = source.images.shape[-1]
             raise InputError(f"{source.name} has images of {found} channels, the model expects {self.config.channels}")
         was_training = self.training
-        self.eval()
         device = next(self.parameters()).device
         batches = []
-        for start in range(0, len(source), batch_size):
-            images = torch.from_numpy(source.images[start : start + batch_size]).to(device)
-            batches.append(self(images.permute(0, 3, 1, 2).float() / 255, layer).float().cpu())
-        self.train(was_training)
+        self.eval()
+        try:
+            for start in range(0, len(source), batch_size):
+                images = torch.from_numpy(source.images[start : start + batch_size]).to(device)
+                batches.append(self(images.permute(0, 3, 1, 2).float() / 255, layer).float().cpu())
+        finally:
+            self.train(was_training)
         codes = torch.cat(batches).numpy()
         # A stored entry costs its column number too: sparse pays off below one half.
         compact = sp.csr_array(codes) if np.count_nonzero(codes) < codes.size / 2 else codes
@@ -99,23 +103,28 @@ class Model(nn.Module):
 def load(path: str | Path) -> Model:
     """The model of a run (`runs/x`) or of a model folder (`runs/x/model`), ready to `embed`."""
     folder = Path(path)
-    folder = folder / "model" if (folder / "model").is_dir() else folder
+    with read_plainly(folder):
+        folder = folder / "model" if (folder / "model").is_dir() else folder
+        described, weights = folder / "config.json", folder / "model.safetensors"
+        for part in (described, weights):
+            if not part.is_file():
+                raise InputError(f"{path} holds no trained model: {part} is missing")
+        text, content = described.read_bytes(), weights.read_bytes()
     try:
-        content = json.loads((folder / "config.json").read_bytes())
-        weights = (folder / "model.safetensors").read_bytes()
-    except FileNotFoundError as error:
-        raise InputError(f"{path} holds no trained model: {error.filename} is missing") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder / 'config.json'} is damaged: it is not JSON") from error
-    expected = {field.name for field in fields(ModelConfig)}
-    if not isinstance(content, dict) or set(content) != expected:
-        raise InputError(f"{folder / 'config.json'} does not describe a nonneg model, expected {sorted(expected)}")
-    model = Model(ModelConfig(**content))
+        config = ModelConfig(**json.loads(text))
+        fits = all(type(getattr(config, field.name)) is field.type for field in fields(config))
+    except (ValueError, TypeError, RecursionError):
+        fits = False
+    if not fits:
+        expected = ", ".join(field.name for field in fields(ModelConfig))
+        raise InputError(f"{described} does not describe a nonneg model, expected the fields {expected}")
     try:
-        model.load_state_dict(load_tensors(weights))
-    except (SafetensorError, RuntimeError, ValueError) as error:
-        first_line = str(error).strip().splitlines()[0]
-        raise InputError(f"{folder / 'model.safetensors'} does not fit its config.json: {first_line}") from error
+        with torch.device("meta"):  # takes no memory, whatever sizes the file claims
+            model = Model(config)
+        model.load_state_dict(load_tensors(content), assign=True)
+    except (SafetensorError, RuntimeError, ValueError, TypeError, OverflowError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{weights} does not fit its config.json: {reason}") from error
     return model.eval()
 
 

@@ -35,10 +35,9 @@ def consistency_bars(per_feature: Mapping[str, npt.NDArray[Any]], floors: Mappin
     with plt.rc_context(_STYLE):
         figure, axes = plt.subplots(1, len(per_feature), figsize=(9, 2.4), sharey=True, squeeze=False)
         for axis, (name, values), colour in zip(axes[0], per_feature.items(), COLOURS, strict=False):
-            live = np.sort(values[~np.isnan(values)])[::-1]
-            axis.bar(range(len(live)), live, color=colour, width=1.0, edgecolor="none")
+            axis.bar(range(len(values)), np.sort(values)[::-1], color=colour, width=1.0, edgecolor="none")
             axis.axhline(floors[name], color="#4a4e55", linestyle="--", linewidth=1)
-            title = f"{name}: {len(live)} live features, chance {floors[name]:.0%}"
+            title = f"{name}: {len(values)} features, chance {floors[name]:.0%}"
             axis.set(title=title, ylim=(0, 1), xlabel="feature, most consistent first")
         axes[0][0].set_ylabel("share of its commonest class")
         return _svg(figure)
@@ -49,7 +48,9 @@ def correlation_maps(matrices: Mapping[str, npt.NDArray[Any]]) -> str:
     with plt.rc_context(_STYLE):
         figure, axes = plt.subplots(1, len(matrices), figsize=(7, 3.1), squeeze=False, layout="constrained")
         for axis, (name, matrix) in zip(axes[0], matrices.items(), strict=True):
-            image = axis.imshow(abs(matrix), vmin=0, vmax=1, cmap="magma", interpolation="nearest")
+            image = axis.imshow(
+                abs(matrix) if len(matrix) else [[0]], vmin=0, vmax=1, cmap="magma", interpolation="nearest"
+            )
             axis.set(title=f"{name}: {len(matrix)} features", xticks=[], yticks=[])
         figure.colorbar(image, ax=list(axes[0]), shrink=0.8, label="|correlation|")
         return _svg(figure)

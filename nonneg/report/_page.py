@@ -62,7 +62,7 @@ def write_report(
     consistency = {s.name: metrics.class_consistency(s.features.codes, s.features.labels) for s in sides}
     figures = {
         "consistency": _figures.consistency_bars(
-            {name: c.per_feature.numpy() for name, c in consistency.items()},
+            {name: c.per_feature[c.supported_features].numpy() for name, c in consistency.items()},
             {name: c.floor for name, c in consistency.items()},
         ),
         "correlation": _figures.correlation_maps({s.name: _live_correlation(s.features) for s in sides}),
@@ -87,12 +87,13 @@ def write_report(
 def _strips(side: Side) -> list[dict[str, Any]]:
     """The most active features, each with its strongest samples."""
     features = side.features
-    most_active = np.argsort(-features.expected_activation, kind="stable")[:FEATURES_SHOWN]
+    live = np.flatnonzero(metrics.live_features(features.codes).numpy())
+    most_active = live[np.argsort(-features.expected_activation[live], kind="stable")[:FEATURES_SHOWN]]
     rows = []
     for feature in map(int, most_active):
         card = features.feature(feature, top=SAMPLES_SHOWN)
         labels = [features.label_name(int(features.labels[row])) for row in card.top]  # type: ignore[index]
-        commonest = max(set(labels), key=labels.count) if labels else ""
+        commonest = max(sorted(set(labels)), key=labels.count)
         samples = [
             {"image": _data_uri(features.media(row)), "label": label, "odd": label != commonest}
             for row, label in zip(card.top, labels, strict=True)
@@ -102,7 +103,7 @@ def _strips(side: Side) -> list[dict[str, Any]]:
                 "feature": feature,
                 "frequency": card.frequency,
                 "summary": f"{labels.count(commonest)} of {len(labels)} are “{commonest}”",
-                "agree": labels.count(commonest) / max(1, len(labels)),
+                "agree": labels.count(commonest) / len(labels),
                 "note": side.notes.get(feature, ""),
                 "samples": samples,
             }
@@ -118,7 +119,7 @@ def _live_correlation(features: Features) -> Any:
     means = np.stack([codes[labels == label].mean(0) for label in np.unique(labels)])
     strongest_class = means[:, live].argmax(0)
     order = live[np.argsort(strongest_class, kind="stable")]
-    return metrics.correlation_matrix(codes[:, order]).numpy()
+    return metrics.correlation_matrix(codes[:, order]).numpy() if len(order) else np.zeros((0, 0))
 
 
 def _data_uri(png: bytes | None) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table as RichTable
 
@@ -17,7 +18,7 @@ from nonneg.evaluate import linear_probe
 from nonneg.features import Features
 from nonneg.models import Layer, load
 from nonneg.report import Side, Table, write_report
-from nonneg.training import TrainConfig, environment, load_recipe, read_log, train
+from nonneg.training import TrainConfig, load_recipe, read_environment, read_log, train
 
 RESULTS, REPORT = "results.json", "report.html"
 _DESCRIPTIONS = {
@@ -33,11 +34,12 @@ class Outcome:
 
     name: str
     run: Path
-    seconds: float
     projector: Features
     figures: Mapping[str, float]
     meanings: Mapping[int, Mapping[str, str]]
     """Feature to the factors it follows and their values; empty where no factors are known."""
+    chance_followers: Mapping[str, float]
+    """Factor to how many features would follow it by chance."""
 
 
 def demo(
@@ -96,19 +98,31 @@ def _measured(name: str, run: Path, config: TrainConfig, test: Source, folder: P
         "precision_at_10": metrics.precision_at_k(codes, labels, k=10),
         "seconds": sum(line["seconds"] for line in log),
     }
-    return Outcome(name, run, figures["seconds"], features, figures, _meanings(features, test))
+    return Outcome(name, run, features, figures, *_meanings(features, test))
 
 
-def _meanings(features: Features, test: Source) -> dict[int, dict[str, str]]:
-    """Of each live feature, the factors it follows: those with one value on nearly all samples it is active on."""
+def _meanings(features: Features, test: Source) -> tuple[dict[int, dict[str, str]], dict[str, float]]:
+    """Of each feature the factors it follows, and of each factor how many would follow it by chance.
+
+    A feature follows a factor if one value of it is on nearly all of the samples the feature is active
+    on, which must be at least 10. By chance: the same count with the factor's values permuted.
+    """
     meanings: dict[int, dict[str, str]] = {}
+    chance = {}
+    rng = np.random.default_rng(0)
     for factor, values in test.factors.items():
-        consistency = metrics.class_consistency(features.codes, values, permutations=0)
-        for feature in map(int, (consistency.per_feature >= _FOLLOWS).nonzero()):
+        for feature in _followers(features, values):
             rows, strength = features.column(feature)
             commonest = np.bincount(values[rows], weights=strength).argmax()
             meanings.setdefault(feature, {})[factor] = test.factor_names[factor][commonest]
-    return meanings
+        chance[factor] = float(np.mean([len(_followers(features, rng.permutation(values))) for _ in range(20)]))
+    return meanings, chance
+
+
+def _followers(features: Features, values: npt.NDArray[np.int64]) -> list[int]:
+    consistency = metrics.class_consistency(features.codes, values, permutations=0)
+    follows = (consistency.per_feature >= _FOLLOWS) & consistency.supported_features
+    return [int(feature) for feature in follows.nonzero()]
 
 
 def _table(outcomes: list[Outcome], test: Source) -> Table:
@@ -137,9 +151,10 @@ def _table(outcomes: list[Outcome], test: Source) -> Table:
         row("precision@10", "nearest neighbours of the same class", "{value:.1%}", "precision_at_10"),
     ]
     for factor in test.factors:
-        counts = tuple(str(sum(factor in meaning for meaning in o.meanings.values())) for o in outcomes)
+        counts = [sum(factor in meaning for meaning in o.meanings.values()) for o in outcomes]
+        cells = tuple(f"{n} (chance {o.chance_followers[factor]:.1f})" for n, o in zip(counts, outcomes, strict=True))
         names = ", ".join(test.factor_names[factor])
-        rows.append((f"features that follow {factor}", counts, f"{_FOLLOWS:.0%} of active samples alike: {names}"))
+        rows.append((f"features that follow {factor}", cells, f"{_FOLLOWS:.0%} of active samples alike: {names}"))
     rows.append(row("training time", "", "{value:.0f} s", "seconds"))
     return Table(tuple(o.name for o in outcomes), tuple(rows))
 
@@ -149,13 +164,13 @@ def _notes(outcome: Outcome) -> dict[int, str]:
 
 
 def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: TrainConfig, test: Source) -> None:
-    made = environment()
+    made = read_environment(outcomes[0].run)
     facts = {
         "data": f"{config.data}; figures and pictures on {len(test)} held-out samples",
         "training": f"{config.epochs} epochs, batch {config.batch_size}, seed {config.seed}, the same for both",
         "layer": "projector output, except where the table says encoder",
         "probe": "logistic regression on cached features, regularisation chosen on a split of the training set",
-        "hardware": f"{made['cores']} cores, {made['processor']}",
+        "hardware": f"{made['device']}; {made['cores']} cores, {made['threads']} threads",
         "software": ", ".join(f"{name} {version}" for name, version in made["packages"].items()),
         "commit": made["commit"],
         "command": " ".join(made["command"]),
@@ -177,4 +192,6 @@ def _print(table: Table, folder: Path) -> None:
         shown.add_row(label, *figures)
     console = Console()
     console.print(shown)
-    console.print(f"\nSee what the features stand for: open {folder / REPORT}", soft_wrap=True, highlight=False)
+    console.print(
+        f"\nSee what the features stand for: open {folder / REPORT}", soft_wrap=True, highlight=False, markup=False
+    )

@@ -9,6 +9,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from nonneg.durable import claim_folder, said_plainly, write_bytes
 from nonneg.training.config import TrainConfig, as_toml
 
@@ -18,8 +20,8 @@ CONFIG, LOG, ENVIRONMENT, MODEL = "config.toml", "log.jsonl", "environment.json"
 class RunFolder:
     """Where a training run writes."""
 
-    def __init__(self, folder: Path, config: TrainConfig, overwrite: bool) -> None:
-        made = {"made_by": "nonneg train", **environment()}
+    def __init__(self, folder: Path, config: TrainConfig, overwrite: bool, device: torch.device) -> None:
+        made = {"made_by": "nonneg train", **environment(device)}
         self.folder = claim_folder(folder, ENVIRONMENT, made, {CONFIG, LOG, MODEL}, overwrite)
         write_bytes(folder / CONFIG, as_toml(config).encode())
 
@@ -39,18 +41,26 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.split("\n")[:-1]]
 
 
-def environment() -> dict[str, Any]:
+def environment(device: torch.device) -> dict[str, Any]:
     """What the numbers of a run depend on besides its config."""
     packages = ("nonneg", "torch", "lightning-fabric", "numpy", "scikit-learn")
+    program = Path(sys.argv[0]).name
+    on_gpu = device.type == "cuda"
     return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "processor": platform.machine(),
+        "device": torch.cuda.get_device_name(device) if on_gpu else f"{platform.machine()} {device.type}",
         "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
         "packages": {name: _version(name) for name in packages},
         "commit": _commit(),
-        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "command": ["nonneg" if program == "__main__.py" else program, *sys.argv[1:]],
     }
+
+
+def read_environment(folder: Path) -> dict[str, Any]:
+    """The environment a run was made in."""
+    return dict(json.loads((folder / ENVIRONMENT).read_bytes()))
 
 
 def _version(package: str) -> str:

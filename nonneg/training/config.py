@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import json
+import math
 import tomllib
 import typing
 from dataclasses import dataclass, field
@@ -52,10 +53,19 @@ class TrainConfig:
     views: ViewConfig = field(default_factory=ViewConfig)
 
     def __post_init__(self) -> None:
-        at_least = {"seed": 0, "epochs": 1, "batch_size": 2, "projector_width": 1, "features": 1, "top_k": 0}
-        for name, bound in {**at_least, "warmup_epochs": 0, "weight_decay": 0}.items():
+        for owner, prefix in ((self, ""), (self.views, "views.")):
+            for item in dataclasses.fields(owner):
+                value = getattr(owner, item.name)
+                if isinstance(value, float) and not math.isfinite(value):
+                    raise InputError(f"{prefix}{item.name} is {value}, expected a finite number")
+        least = {"seed": 0, "epochs": 1, "batch_size": 2, "projector_width": 1, "features": 1, "top_k": 0}
+        for name, bound in {**least, "warmup_epochs": 0, "weight_decay": 0}.items():
             if getattr(self, name) < bound:
                 raise InputError(f"{name} is {getattr(self, name)}, expected at least {bound}")
+        most = {"seed": 2**32 - 1, "epochs": 2**31, "projector_width": 2**20, "features": 2**20}
+        for name, bound in most.items():
+            if getattr(self, name) > bound:
+                raise InputError(f"{name} is {getattr(self, name)}, expected at most {bound}")
         for name in ("temperature", "lr"):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} is {getattr(self, name)}, expected more than 0")
@@ -94,7 +104,7 @@ def load_recipe(recipe: str) -> TrainConfig:
         raise InputError(f"recipe {recipe!r} is neither a file nor one of the recipes {names}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"recipe {recipe} cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"recipe {recipe} is not TOML: {error}") from error
     try:
         config: TrainConfig = _built(TrainConfig, content, "")

@@ -40,14 +40,9 @@ def train(
     steps_per_epoch = samples // config.batch_size
     if steps_per_epoch == 0:
         raise InputError(f"batch_size is {config.batch_size}, expected at most the {samples} samples of {config.data}")
-    run = RunFolder(Path(out), config, overwrite)
-
-    from lightning_fabric import Fabric  # takes a second to import, which a refused config need not wait for
-
-    # It tells whoever has Tensor Cores to lower float32's precision; that is the config's business.
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    fabric = Fabric(accelerator=config.accelerator, devices=1, precision=config.precision)
-    fabric.launch()
+    fabric = _fabric(config)
+    # Nothing is written, and nothing overwritten, before everything that can be refused has been.
+    run = RunFolder(Path(out), config, overwrite, fabric.device)
     torch.manual_seed(config.seed)
     network = Model(
         ModelConfig(
@@ -83,6 +78,21 @@ def train(
             advance(line)
     network.save(run.model)
     return run.folder
+
+
+def _fabric(config: TrainConfig) -> Any:
+    from lightning_fabric import Fabric  # takes a second to import, which a refused config need not wait for
+
+    # It tells whoever has Tensor Cores to lower float32's precision; that is the config's business.
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    try:
+        fabric = Fabric(accelerator=config.accelerator, devices=1, precision=config.precision)
+    except (RuntimeError, ValueError) as error:
+        raise InputError(
+            f"accelerator {config.accelerator!r} cannot be used: {' '.join(str(error).split())}"
+        ) from error
+    fabric.launch()
+    return fabric
 
 
 def _epoch_line(epoch: int, losses: Tensor, z: Tensor, optimiser: Any, seconds: float) -> dict[str, Any]:

@@ -52,4 +52,5 @@ def uniform(n: int, seed: int, epoch: int, sample: Tensor, view: int) -> Tensor:
     block, number = torch.broadcast_tensors(blocks, sample[:, None])
     counter = (block, number, torch.full_like(block, epoch), torch.full_like(block, view))
     words = torch.stack(philox(counter, (seed & _MASK, seed >> 32 & _MASK)), dim=-1).flatten(1)[:, :n]
-    return ((words >> 8).float() + 0.5) * 2**-24
+    # 23 bits and a half: the largest that float32 keeps below 1.
+    return ((words >> 9).float() + 0.5) * 2**-23

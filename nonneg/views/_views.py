@@ -44,12 +44,12 @@ def two_views(images: Tensor, samples: Tensor, config: ViewConfig, seed: int, ep
     Returns:
         `(2 * batch, channels, height, width)` float32 in 0 to 1.
     """
-    floats = images.float() / 255 if images.dtype == torch.uint8 else images
+    floats = images.float() / 255 if images.dtype == torch.uint8 else images.float()
     return torch.cat([_view(floats, samples, config, seed, epoch, number) for number in (0, 1)])
 
 
 def _view(images: Tensor, samples: Tensor, config: ViewConfig, seed: int, epoch: int, number: int) -> Tensor:
-    pixels = images[0].numel() if config.noise else 0
+    pixels = images.shape[1:].numel() if config.noise else 0
     drawn = uniform(_PARAMETERS + pixels, seed, epoch, samples, number)
     # Columns to numbers in −1 to 1, shaped to multiply a batch of images.
     rotate, scale, shift_x, shift_y, shear, brightness, contrast = (
@@ -76,10 +76,15 @@ def _view(images: Tensor, samples: Tensor, config: ViewConfig, seed: int, epoch:
 
 
 def _affine(x: Tensor, angle: Tensor, size: Tensor, shift_x: Tensor, shift_y: Tensor, shear: Tensor) -> Tensor:
-    """Rotate, shear and scale about the centre, then shift by a share of the side; edges are repeated."""
+    """Shear, rotate and scale about the centre, then shift by a share of the side; edges are repeated."""
+    height, width = x.shape[-2:]
     cos, sin, slant = angle.cos() / size, angle.sin() / size, shear.tan()
-    # affine_grid maps output to input positions, so this is the inverse map; a side is 2 units long.
-    top = torch.cat((cos, sin + cos * slant, -2 * shift_x), dim=-1)
-    bottom = torch.cat((-sin, cos - sin * slant, -2 * shift_y), dim=-1)
+    # affine_grid wants the map from output to input positions, the inverse of what is drawn, in units of
+    # half a side: so a shift by a whole side is 2, and a turn of an oblong image needs its aspect.
+    xx, xy = cos, (sin + cos * slant) * (height / width)
+    yx, yy = -sin * (width / height), cos - sin * slant
+    tx, ty = 2 * shift_x, 2 * shift_y
+    top = torch.cat((xx, xy, -xx * tx - xy * ty), dim=-1)
+    bottom = torch.cat((yx, yy, -yx * tx - yy * ty), dim=-1)
     grid = F.affine_grid(torch.cat((top, bottom), dim=2).squeeze(1), list(x.shape), align_corners=False)
     return F.grid_sample(x, grid, mode="bilinear", padding_mode="border", align_corners=False)

@@ -13,7 +13,7 @@ def test_splits_are_fixed_and_share_no_sample(name, train, test):
     pictures = {image.tobytes() for image in a.images}
     assert not pictures & {image.tobytes() for image in b.images}
     np.testing.assert_array_equal(a.images, open_source(name, "train").images)
-    assert len(set(a.ids)) == train
+    assert len({*a.ids, *b.ids}) == train + test
     assert set(a.labels) == set(b.labels) == set(range(len(a.label_names)))
 
 
@@ -37,6 +37,15 @@ def test_factors_of_shapes_are_what_the_picture_shows():
         assert area[of_shape & large].min() > area[of_shape & ~large].max()
     red, green = source.images[..., 0].max((1, 2)).astype(int), source.images[..., 1].max((1, 2)).astype(int)
     assert ((red - green > 80) == (source.factors["colour"] == 0)).all()
+
+
+def test_rows_can_be_taken_by_number_or_by_mask():
+    source = open_source("digits", "test")
+    rows = np.flatnonzero(source.labels == 3)
+    for taken in (source.take(rows), source.take(source.labels == 3)):
+        assert taken.ids == tuple(source.ids[row] for row in rows)
+        assert set(taken.labels) == {3}
+        np.testing.assert_array_equal(taken.images, source.images[rows])
 
 
 def test_unknown_data_is_refused_by_name():

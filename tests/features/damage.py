@@ -4,6 +4,7 @@ import random
 import shutil
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,12 @@ def touch_everything(features: Features) -> None:
     for feature in range(features.shape[1]):
         features.feature(feature)
     np.asarray(features.codes.sum(axis=0))
+
+
+def same(a: Features, b: Features) -> bool:
+    """Nothing that a reader can see differs, but for names: people write those, and nothing hashes them."""
+    parts = [(f.codes.toarray().tolist(), list(f.labels), f.samples, f.label_names, f.provenance) for f in (a, b)]
+    return parts[0] == parts[1]
 
 
 def damaged(content: bytes, rng: random.Random) -> bytes:
@@ -38,6 +45,7 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
 
 def main() -> None:
     rng = random.Random(int(sys.argv[1]))
+    warnings.simplefilter("ignore")  # a damaged line of the journal is left out with a warning
     root = Path(tempfile.mkdtemp())
     good = root / "good.features"
     codes = sp.random_array((20, 8), density=0.3, rng=np.random.default_rng(0), dtype=np.float32)
@@ -51,6 +59,7 @@ def main() -> None:
         names={1: "one"},
     ).save(good)
     refused = opened = caught_by_verify = 0
+    whole = verify(good)
     for _ in range(400):
         bad = root / "bad.features"
         shutil.rmtree(bad, ignore_errors=True)
@@ -61,7 +70,8 @@ def main() -> None:
             features = Features.load(bad)
             opened += 1
             touch_everything(features)
-            verify(bad)
+            undetected = not same(verify(bad), whole)
+            assert path.name == "names.jsonl" or not undetected, f"{path.name} was damaged and nobody said so"
         except InputError as error:
             assert "\n" not in str(error)
             assert str(bad) in str(error)

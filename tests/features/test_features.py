@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import subprocess
 import sys
@@ -42,6 +43,10 @@ def features(request, dense):
     )
 
 
+def out_of_bounds() -> sp.csr_array:
+    return sp.csr_array((np.ones(2, np.float32), np.array([0, 50_000_000]), np.array([0, 1, 2])), shape=(2, 3))
+
+
 def as_dense(features: Features) -> np.ndarray:
     return features.codes.toarray() if features.is_sparse else features.codes
 
@@ -74,6 +79,13 @@ def test_nothing_can_be_changed_in_place(features, tmp_path):
             f.labels[0] = 5
         with pytest.raises(TypeError):
             f.names[1] = "x"
+        with pytest.raises(ValueError, match="read-only"):
+            f.expected_activation[0] = 5
+        if f.is_sparse:
+            with pytest.raises(ValueError, match="read-only"):
+                f.column(0)[1][0] = 5
+        f.provenance["seed"] = 1
+        assert f.provenance["seed"] == 0
 
 
 def test_the_array_that_was_given_stays_writeable(dense):
@@ -110,13 +122,21 @@ def test_duplicate_and_zero_entries_of_a_sparse_matrix_are_merged():
         ({"codes": np.ones((2, 2), int)}, "dtype int64, expected float16"),
         ({"codes": np.ones(3, np.float32)}, r"shape \(3,\), expected \(samples, features\)"),
         ({"codes": np.array([[np.nan]], np.float32)}, "NaN or infinite"),
-        ({"ids": ["a"]}, "id: 1 given, expected 2"),
+        ({"ids": ["a"]}, "ids: 1 given, expected 2"),
         ({"ids": ["a", "a"]}, "some are the same"),
-        ({"ids": ["a", 7]}, "id: expected string"),
+        ({"ids": ["a", 7]}, "ids: expected a string"),
         ({"labels": [0, 1, 2]}, "expected 2 integers"),
         ({"labels": [0.5, 1.0]}, "expected 2 integers"),
         ({"labels": [0, 1], "label_names": ["only one"]}, "expected -1 to 0"),
-        ({"names": {7: "x"}}, "a feature from 0 to 2"),
+        ({"ids": ["a", None]}, "ids: some are missing"),
+        ({"ids": ["a", "\ud800"]}, "ids: expected a string"),
+        ({"label_names": [3, 5]}, "3 is a int, expected a string"),
+        ({"label_names": ["x", "x"]}, "label_names: some are the same"),
+        ({"names": {1.5: "x"}}, "1.5 is called 'x', expected a feature's number"),
+        ({"names": {1: None}}, "1 is called None, expected a feature's number and a string"),
+        ({"provenance": {"lr": np.float32(1)}}, "provenance cannot be written as JSON"),
+        ({"codes": out_of_bounds()}, "not a valid sparse matrix"),
+        ({"names": {7: "x"}}, "feature 7 is named, expected 0 to 2"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(arguments, message):
@@ -143,6 +163,55 @@ def test_a_folder_of_other_files_is_never_written_into(features, tmp_path):
         features.save(tmp_path / "thesis.tex", overwrite=True)
 
 
+def test_somebody_elses_meta_json_is_never_replaced(features, tmp_path):
+    (tmp_path / "meta.json").write_text('{"my": "thesis"}')
+    with pytest.raises(InputError, match=r"holds other files \(meta.json"):
+        features.save(tmp_path, overwrite=True)
+    assert (tmp_path / "meta.json").read_text() == '{"my": "thesis"}'
+
+
+def test_a_damaged_folder_of_ours_can_be_saved_over(features, tmp_path):
+    folder = features.save(tmp_path / "x.features")
+    (folder / "meta.json").write_text("{")
+    with pytest.raises(InputError, match="overwrite=True"):
+        features.save(folder)
+    features.save(folder, overwrite=True)
+    assert repr(verify(folder)) == repr(features)
+
+
+def test_a_save_that_fails_leaves_the_old_features_and_no_litter(features, tmp_path):
+    import resource
+
+    folder = features.save(tmp_path / "x.features")
+    before = sorted(path.name for path in folder.iterdir())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))  # like a disk that is full
+    try:
+        with pytest.raises(InputError, match="cannot be written: file too large"):
+            Features(np.ones((2000, 6), np.float32), media=[b"x" * 900] * 2000).save(folder, overwrite=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert sorted(path.name for path in folder.iterdir()) == before
+    assert repr(verify(folder)) == repr(features)
+
+
+def test_codes_that_are_all_zero_are_whole(tmp_path):
+    empty = Features(sp.csr_array((5, 4), dtype=np.float32))
+    assert verify(empty.save(tmp_path / "x.features")).shape == (5, 4)
+    assert empty.feature(0).active == 0
+
+
+def test_other_byte_orders_and_layouts_are_taken_over(dense, tmp_path):
+    for odd in (dense.astype(">f4"), np.asfortranarray(dense), dense[::1, ::-1][:, ::-1]):
+        np.testing.assert_array_equal(Features.load(Features(odd).save(tmp_path / "x", overwrite=True)).codes, dense)
+
+
+def test_unlabelled_samples_are_no_class_of_their_own(dense):
+    features = Features(np.ones((4, 2), np.float32), labels=[0, 0, 1, -1], label_names=("a", "b"))
+    assert dict(features.feature(0).labels) == pytest.approx({"a": 2 / 3, "b": 1 / 3})
+    assert "2 labels" in repr(features)
+
+
 def test_an_open_map_outlives_its_replacement(features, tmp_path, dense):
     folder = features.save(tmp_path / "x.features")
     opened = Features.load(folder)
@@ -159,8 +228,33 @@ def test_names_belong_to_the_codes_they_were_given_to(features, tmp_path):
     Features(np.eye(6, dtype=np.float32)).save(folder, overwrite=True)
     assert dict(Features.load(folder).names) == {}
     features.with_names({2: ""}).save(folder, overwrite=True)
-    assert dict(Features.load(folder).names) == {}
-    assert len(journal(folder).history()) == 5
+    assert dict(Features.load(folder).names) == {0: "doors, open"}
+    assert len(journal(folder).history()) == 4
+
+
+def test_saving_the_same_codes_again_keeps_the_names_people_gave(features, tmp_path):
+    folder = features.save(tmp_path / "x.features")
+    journal(folder).record({0: "doors"}, author="ada")
+    Features(features.codes).save(folder, overwrite=True)
+    assert dict(Features.load(folder).names) == {0: "doors", 2: "wheels"}
+
+
+def test_a_damaged_name_costs_that_name_alone(features, tmp_path):
+    folder = features.save(tmp_path / "x.features")
+    journal(folder).record({0: "doors"})
+    lines = (folder / "names.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "names.jsonl").write_bytes(b"?" + lines[0] + lines[1])
+    with pytest.warns(UserWarning, match=r"names\.jsonl: line 1 is damaged and left out"):
+        assert dict(Features.load(folder).names) == {0: "doors"}
+    with pytest.warns(UserWarning), pytest.raises(InputError, match=r"names\.jsonl is damaged: line 1"):
+        verify(folder)
+
+
+@pytest.mark.parametrize("names", [{0: 5}, {0: None}, {1.7: "x"}, {True: "x"}])
+def test_the_journal_takes_nothing_it_could_not_read_again(names, features, tmp_path):
+    folder = features.save(tmp_path / "x.features")
+    with pytest.raises(InputError, match="expected a feature's number and a string"):
+        journal(folder).record(names)
 
 
 def test_a_torn_line_of_the_journal_loses_nothing_else(features, tmp_path):
@@ -172,26 +266,53 @@ def test_a_torn_line_of_the_journal_loses_nothing_else(features, tmp_path):
     assert dict(Features.load(folder).names) == {1: "roof", 2: "wheels"}
 
 
-@pytest.mark.parametrize("foreign", ["nothing", "empty", "a file", "not json", "another format", "newer", "traversal"])
+@pytest.mark.parametrize(
+    "foreign", ["nothing", "empty", "a file", "not json", "nested", "another format", "newer", "altered", "pipe"]
+)
 def test_a_foreign_folder_gives_one_clear_sentence(foreign, features, tmp_path):
     folder = tmp_path / "x.features"
     if foreign == "a file":
         folder.write_text("x")
     elif foreign != "nothing":
         folder.mkdir()
-    if foreign in ("newer", "traversal"):
+    if foreign in ("newer", "altered"):
         features.save(folder)
         meta = json.loads((folder / "meta.json").read_text())
-        if foreign == "newer":
-            meta["version"] = 99
-        else:
-            next(iter(meta["files"].values()))["file"] = "../../secret.npy"
+        meta["version" if foreign == "newer" else "label_names"] = "9\n9"
         (folder / "meta.json").write_text(json.dumps(meta))
-    elif foreign in ("not json", "another format"):
-        (folder / "meta.json").write_text("{" if foreign == "not json" else '{"format": "other"}')
+    elif foreign == "pipe":
+        os.mkfifo(folder / "meta.json")
+    elif foreign in ("not json", "nested", "another format"):
+        text = {"not json": "{", "nested": "[" * 100_000, "another format": '{"format": "other"}'}[foreign]
+        (folder / "meta.json").write_text(text)
     with pytest.raises(InputError, match=re.escape(str(folder))) as error:
         Features.load(folder)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("files", {"codes": {"file": "../../secret.npy", "bytes": 1, "sha256": ""}}),
+        ("shape", [30, 10**30]),
+        ("shape", [30, -6]),
+        ("shape", [30.0, 6]),
+        ("shape", 7),
+        ("label_names", [1, 2, 3]),
+        ("layout", "coo"),
+        ("files", {}),
+    ],
+)
+def test_a_hostile_meta_with_a_right_hash_is_refused(field, value, features, tmp_path):
+    from nonneg.features._meta import _digest
+
+    folder = features.save(tmp_path / "x.features")
+    content = json.loads((folder / "meta.json").read_text())
+    content.pop("sha256")
+    content[field] = value
+    (folder / "meta.json").write_text(json.dumps({**content, "sha256": _digest(content)}))
+    with pytest.raises(InputError, match="its fields are not those of"):
+        Features.load(folder)
 
 
 def test_a_second_writer_is_refused(features, tmp_path):

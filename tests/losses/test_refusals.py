@@ -52,12 +52,40 @@ def test_a_weight_of_another_width_is_refused():
         losses.supervised.cross_entropy(Z, LABELS, torch.rand(2, 5))
 
 
-@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan")])
-def test_a_temperature_that_is_not_positive_is_refused(temperature):
+TEMPERED = [
+    losses.info_nce,
+    losses.multimodal.info_nce,
+    lambda a, b, *rest, **named: losses.supervised.sup_con(a, LABELS[: len(a)], *rest, **named),
+]
+
+
+@pytest.mark.parametrize("loss", TEMPERED)
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan"), "0.2", None])
+def test_a_temperature_that_is_not_positive_is_refused(loss, temperature):
     with pytest.raises(ValueError, match="expected a number above 0"):
-        losses.info_nce(Z, Z, temperature)
+        loss(Z, Z, temperature)
 
 
-def test_chunks_of_no_rows_are_refused():
+@pytest.mark.parametrize("loss", TEMPERED)
+def test_a_temperature_of_many_numbers_is_refused(loss):
+    with pytest.raises(ValueError, match=r"temperature has shape \(3,\), expected a single number"):
+        loss(Z, Z, torch.ones(3))
+
+
+@pytest.mark.parametrize("loss", [*TEMPERED, losses.spectral, losses.multimodal.spectral])
+def test_a_batch_without_negatives_is_refused(loss):
+    with pytest.raises(ValueError, match=r"the batch has 1 (pair|row), expected at least 2"):
+        loss(Z[:1], Z[:1])
+
+
+def test_labels_and_weights_elsewhere_are_refused():
+    with pytest.raises(ValueError, match="z is on cpu and labels on meta"):
+        losses.supervised.sup_con(Z, LABELS.to("meta"))
+    with pytest.raises(ValueError, match="z is on cpu and weight on meta"):
+        losses.supervised.cross_entropy(Z, LABELS, torch.rand(2, 3, device="meta"))
+
+
+@pytest.mark.parametrize("loss", TEMPERED)
+def test_chunks_of_no_rows_are_refused(loss):
     with pytest.raises(ValueError, match="chunk_rows is 0"):
-        losses.info_nce(Z, Z, chunk_rows=0)
+        loss(Z, Z, chunk_rows=0)

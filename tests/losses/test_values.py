@@ -147,6 +147,28 @@ def test_gradcheck_in_float64(name):
     assert torch.autograd.gradcheck(fast, (z1.requires_grad_(), z2.requires_grad_()))
 
 
+@pytest.mark.parametrize("rectify_weight", [True, False])
+def test_gradcheck_of_the_weight(rectify_weight):
+    z, _ = features()
+    weight = WEIGHT.clone().requires_grad_()
+    loss = losses.supervised.cross_entropy
+    assert torch.autograd.gradcheck(lambda z, w: loss(z, LABELS, w, rectify_weight), (z.requires_grad_(), weight))
+
+
+@pytest.mark.parametrize("name", CONTRASTIVE)
+@pytest.mark.parametrize("pairs", [5, 40])  # fewer rows than features, and more: spectral has two forms
+def test_heavy_tailed_features_agree_with_float64_in_float32(name, pairs):
+    if "sup_con" in name and pairs != PAIRS:
+        pytest.skip("the labels fix the number of rows")
+    fast, _ = CASES[name]
+    generator = torch.Generator().manual_seed(0)
+    z1, z2 = (2 * torch.randn(2, pairs, 24, generator=generator)).exp()
+    value, grads = value_and_gradients(fast, z1, z2)
+    exact, exact_grads = value_and_gradients(fast, z1.double(), z2.double())
+    assert float(value) == pytest.approx(float(exact), rel=1e-5)
+    torch.testing.assert_close(grads.double(), exact_grads, rtol=0, atol=1e-5 * float(exact_grads.abs().max()))
+
+
 @every_loss
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2**-7), (torch.float16, 2**-10)]
@@ -195,18 +217,26 @@ def test_direction_is_all_that_counts_even_where_squares_overflow_or_vanish(name
 
 @pytest.mark.parametrize("name", CONTRASTIVE)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_an_all_zero_row_keeps_a_gradient_of_its_neighbours_size(name, dtype):
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_an_all_zero_row_keeps_a_gradient_of_its_neighbours_size(name, dtype, scale):
+    if name not in COSINE and scale > 1:
+        pytest.skip("the spectral gradient grows with the cube of the scale and leaves float16's range")
     fast, slow = CASES[name]
     pre1, pre2 = (torch.randn(PAIRS, WIDTH, generator=torch.Generator().manual_seed(s)) for s in (3, 4))
-    pre1[0] = -pre1[0].abs() - 0.1  # rep_relu makes this row all zero
+    pre1[0] = -pre1[0].abs() - 0.1  # rectified, this row is all zero
     pre1, pre2 = pre1.to(dtype), pre2.to(dtype)
-    value, grads = value_and_gradients(lambda a, b: fast(rep_relu(a), rep_relu(b)), pre1, pre2)
-    assert float(value) == pytest.approx(slow(pre1.relu(), pre2.relu()), rel=1e-3)
+
+    def through_rep_relu(a, b):
+        return fast(rep_relu(a) * scale, rep_relu(b) * scale)
+
+    value, grads = value_and_gradients(through_rep_relu, pre1, pre2)
+    assert float(value) == pytest.approx(slow(pre1.relu() * scale, pre2.relu() * scale), rel=1e-2)
     lengths = grads.float().norm(dim=1)
     assert bool(grads.isfinite().all())
-    assert float(lengths[0]) < 10 * float(lengths[1:].max())
+    typical = float(lengths[1:][lengths[1:] > 0].median())
+    assert float(lengths[0]) < 10 * typical
     if name in COSINE:
-        assert float(lengths[0]) > 0  # and so the row can come back
+        assert float(lengths[0]) > 0.1 * typical  # and so the row can come back
 
 
 @pytest.mark.parametrize("name", CONTRASTIVE)
@@ -227,11 +257,14 @@ def test_non_finite_features_give_a_non_finite_loss(name, bad):
     assert not math.isfinite(fast(z1, z2))
 
 
-def test_autocast_does_not_lower_the_precision_inside():
+@every_loss
+def test_autocast_does_not_lower_the_precision_inside(name):
+    fast, _ = CASES[name]
     z1, z2 = (z.float() for z in features())
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        inside = losses.info_nce(z1, z2, temperature=0.01)
-    assert float(inside) == float(losses.info_nce(z1, z2, temperature=0.01))
+        inside = fast(z1, z2)
+    assert inside.dtype == torch.float32
+    assert float(inside) == float(fast(z1, z2))
 
 
 def test_a_temperature_can_be_learnt():
@@ -239,12 +272,15 @@ def test_a_temperature_can_be_learnt():
     temperature = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda t: losses.info_nce(z1, z2, t), (temperature,))
     assert torch.autograd.gradcheck(lambda t: losses.multimodal.info_nce(z1, z2, t), (temperature,))
+    assert torch.autograd.gradcheck(lambda t: losses.supervised.sup_con(z1, LABELS, t), (temperature,))
+    shaped = torch.tensor([[0.3]])
+    assert float(losses.info_nce(z1.float(), z2.float(), shaped.double())) == pytest.approx(
+        float(losses.info_nce(z1, z2, 0.3)), rel=1e-5
+    )
 
 
-@pytest.mark.parametrize("name", CONTRASTIVE)
+@every_loss
 def test_compiles_into_one_graph(name):
-    if "chunks" in name:
-        pytest.skip("checkpointing is its own graph")
     fast, _ = CASES[name]
     z1, z2 = (z.float() for z in features())
     compiled = torch.compile(fast, backend="aot_eager", fullgraph=True)
@@ -252,6 +288,18 @@ def test_compiles_into_one_graph(name):
     expected, expected_grads = value_and_gradients(fast, z1, z2)
     torch.testing.assert_close(value, expected)
     torch.testing.assert_close(grads, expected_grads)
+
+
+def test_sup_con_without_any_positive_does_not_hide_what_is_not_finite():
+    z, _ = features()
+    z[1, 2] = float("nan")
+    assert math.isnan(losses.supervised.sup_con(z, torch.arange(PAIRS)))
+
+
+def test_no_label_is_left_out_in_silence():
+    z, _ = features()
+    with pytest.raises((RuntimeError, IndexError)):
+        losses.supervised.cross_entropy(z, torch.tensor([0, 1, 0, 2, -100]), WEIGHT)
 
 
 def test_sup_con_without_any_positive_is_zero():

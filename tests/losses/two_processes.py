@@ -32,7 +32,7 @@ def network() -> TwoViews:
 
 
 def sup_con(z1, z2, labels, group, chunk_rows=None):
-    return losses.supervised.sup_con(torch.cat((z1, z2)), labels.repeat(2), group=group, chunk_rows=chunk_rows)
+    return losses.supervised.sup_con(torch.cat((z1, z2)), labels.repeat(2).short(), group=group, chunk_rows=chunk_rows)
 
 
 LOSSES = {

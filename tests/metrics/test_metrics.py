@@ -1,5 +1,6 @@
 """Each metric against plain loops, and dense against sparse input."""
 
+import itertools
 import math
 
 import numpy as np
@@ -18,7 +19,9 @@ def codes(request):
     z[:, 5] = 0  # a dead feature
     z[:, 6] = 0
     z[7, 6] = 0.4  # a feature that fires once
-    z[9, 0] = 1e-7  # under the threshold
+    for row, length in enumerate((1e-3, 1.0, 1e3), start=10):  # the threshold is relative to the row's length
+        z[row] = 0
+        z[row, :4] = torch.tensor([1.0, 0.7e-5, 1.4e-5, 0.5e-6], dtype=z.dtype) * length
     return z
 
 
@@ -105,7 +108,8 @@ def test_effective_rank_equals_the_definition_by_svd(codes):
         assert metrics.effective_rank(z) == pytest.approx(math.exp(-(share * np.log(share)).sum()), rel=1e-6)
 
 
-def test_retrieval_equals_the_loop(codes, labels):
+def test_retrieval_equals_the_loop(codes, labels, monkeypatch):
+    monkeypatch.setattr("nonneg.metrics._retrieval._CHUNK", 7)  # several chunks, the last one smaller
     z, y = codes.double(), labels.tolist()
     z = z + torch.rand(z.shape, generator=torch.Generator().manual_seed(3), dtype=z.dtype) / 50  # no ties
     units = (z / z.norm(dim=1, keepdim=True)).tolist()
@@ -124,6 +128,69 @@ def test_retrieval_equals_the_loop(codes, labels):
 def test_precision_with_ties_is_the_expectation_over_their_order():
     z = torch.zeros(5, 2)  # all samples resemble each other equally
     assert metrics.precision_at_k(z, [0, 0, 0, 1, 1], k=2) == pytest.approx((3 * 2 / 4 + 2 * 1 / 4) / 5)
+
+
+def test_mean_average_precision_with_ties_is_the_expectation_over_their_order():
+    z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.8, 0.6], [0.8, 0.6], [0.8, 0.6], [0.0, 1.0]]).double()
+    labels = [0, 1, 0, 0, 1, 1, 0]
+    similarity = (z @ z.T).tolist()
+    expected = []
+    for i in range(7):
+        others = [j for j in range(7) if j != i]
+        averages = []
+        for order in itertools.permutations(others):
+            ranked = sorted(order, key=lambda j: -round(similarity[i][j], 9))[:4]
+            hits = [labels[j] == labels[i] for j in ranked]
+            relevant = labels.count(labels[i]) - 1
+            averages.append(sum(sum(hits[: r + 1]) / (r + 1) for r in range(4) if hits[r]) / min(4, relevant))
+        expected.append(np.mean(averages))
+    assert metrics.mean_average_precision(z, labels, k=4) == pytest.approx(np.mean(expected))
+
+
+def test_codes_that_are_all_zero_have_figures_too():
+    z = torch.zeros(20, 5)
+    assert (metrics.sparsity(z), metrics.correlation(z), metrics.effective_rank(z)) == (1.0, 0.0, 0.0)
+    result = metrics.class_consistency(z, np.arange(20) % 2)
+    assert result.live == result.n_supported == 0
+    assert math.isnan(result.value)
+
+
+def test_lengths_that_overflow_or_vanish_in_float32_do_not_matter(labels):
+    z = torch.randn(60, 8, generator=torch.Generator().manual_seed(4)).relu()
+    for metric in (metrics.sparsity, lambda z: metrics.precision_at_k(z, labels)):
+        for scale in (1e30, 1e-30):
+            assert metric(z * scale) == pytest.approx(metric(z), rel=1e-6)
+            assert metric(sp.csr_array((z * scale).numpy())) == pytest.approx(metric(z), rel=1e-6)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize(
+    "metric",
+    [
+        metrics.sparsity,
+        metrics.correlation,
+        metrics.effective_rank,
+        lambda z: metrics.class_consistency(z, np.arange(60) % 3),
+        lambda z: metrics.precision_at_k(z, np.arange(60) % 3),
+        lambda z: metrics.mean_average_precision(z, np.arange(60) % 3),
+    ],
+)
+def test_non_finite_codes_are_refused(metric, bad, codes):
+    z = codes.clone()
+    z[2, 1] = bad
+    for kind in (z, z.numpy(), sp.csr_array(z.numpy())):
+        with pytest.raises(ValueError, match="NaN or infinite"):
+            metric(kind)
+
+
+def test_duplicate_entries_of_a_sparse_matrix_count_once():
+    twice = sp.csr_array((np.array([1.0, -1.0, 1.0]), np.array([0, 0, 1]), np.array([0, 3])), shape=(1, 2))
+    assert metrics.sparsity(twice) == 0.5
+
+
+def test_the_seed_decides_the_permutations(codes, labels):
+    floors = {metrics.class_consistency(codes, labels, permutations=1, seed=s).floor for s in range(5)}
+    assert len(floors) > 1
 
 
 @pytest.mark.parametrize(
@@ -153,6 +220,8 @@ def test_numpy_and_sparse_input_give_the_same_number(metric, codes):
         (torch.ones(4, 2), [0, 1], "expected 4 integers"),
         (torch.ones(4, 2), [0.5, 1, 0, 1], "expected 4 integers"),
         ("codes.npy", [0], "z is str"),
+        (sp.csr_array(np.ones((4, 2), int)), [0, 1, 0, 1], "z is int64"),
+        (torch.ones(4, 2), ["a", "b", "a", "b"], "expected 4 integers"),
     ],
 )
 def test_bad_input_is_refused_by_name(z, labels, message):

@@ -67,7 +67,7 @@ def test_a_saved_model_gives_the_same_features(model, test_digits, tmp_path):
 
 
 def test_data_of_other_channels_is_refused(model):
-    with pytest.raises(InputError, match="shapes has images of 3 channels, the model expects 1"):
+    with pytest.raises(InputError, match="shapes/test has images of 3 channels, the model expects 1"):
         model.embed(open_source("shapes", "test"))
 
 
@@ -81,15 +81,29 @@ def test_what_is_not_a_model_gives_one_clear_sentence(model, tmp_path):
         load(folder)
     model.save(folder)
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "rectify": "softplus"}))
-    with pytest.raises(InputError, match=r"(?s)does not fit"):
-        load(folder)
-    (folder / "config.json").write_text(json.dumps({**config, "features": 13}))
-    with pytest.raises(InputError, match="does not fit"):
-        load(folder)
-    (folder / "config.json").write_text("{}")
-    with pytest.raises(InputError, match="does not describe a nonneg model"):
-        load(folder)
-    (folder / "config.json").write_text("{")
-    with pytest.raises(InputError, match="is not JSON"):
-        load(folder)
+    for change, message in [
+        ({"rectify": "softplus"}, "saved under NonNegative 'relu', this module is 'softplus'"),
+        ({"rectify": "foo"}, "kind is 'foo'"),
+        ({"features": 13}, r"size mismatch for projector\.2\.weight"),
+        ({"features": 10**12}, "does not fit"),
+        ({"features": 2.5}, "does not describe a nonneg model"),
+        ({"features": -1}, "does not fit"),
+        ({"channels": None}, "does not describe a nonneg model"),
+        ({"encoder": "vgg"}, "encoder is 'vgg'"),
+        ({"colour": "red"}, "does not describe a nonneg model"),
+    ]:
+        (folder / "config.json").write_text(json.dumps({**config, **change}))
+        with pytest.raises(InputError, match=message) as error:
+            load(folder)
+        assert "\n" not in str(error.value)
+    for text in ("{", "[]", "{}", "[" * 100_000):
+        (folder / "config.json").write_text(text)
+        with pytest.raises(InputError, match="does not describe a nonneg model"):
+            load(folder)
+
+
+def test_an_unknown_layer_is_refused_and_the_model_left_as_it_was(model, test_digits):
+    model.train()
+    with pytest.raises(InputError, match="layer is 'encodr', expected encoder or projector"):
+        model.embed(test_digits, "encodr")
+    assert model.training

@@ -1,11 +1,13 @@
-"""The demo as a whole, short of its length: everything it writes is there, whole and self-contained."""
+"""The demo as a whole: digits at full length, shapes for two epochs."""
 
 import json
 import re
 
+import numpy as np
 import pytest
 
 import nonneg
+from nonneg.data import open_source
 from nonneg.features import verify
 from nonneg.studies import demo
 
@@ -13,7 +15,7 @@ from nonneg.studies import demo
 @pytest.fixture(scope="module", params=["digits", "shapes"])
 def finished(request, tmp_path_factory):
     out = tmp_path_factory.mktemp("demo") / request.param
-    return request.param, out, demo(data=request.param, out=out, epochs=4 if request.param == "digits" else 2)
+    return request.param, out, demo(data=request.param, out=out, epochs=0 if request.param == "digits" else 2)
 
 
 def test_both_sides_have_the_same_seed_and_budget_and_differ_in_the_map_alone(finished):
@@ -41,6 +43,31 @@ def test_ncl_is_sparse_and_consistent_above_chance_where_cl_is_neither(finished)
     assert ncl.figures["class_consistency_supported"] > ncl.figures["class_consistency_floor"] + 0.05
 
 
+def test_digits_keep_their_promise(finished):
+    """One seed of the three behind the published figures, which `make test-slow` holds."""
+    data, _, (cl, ncl) = finished
+    if data != "digits":
+        pytest.skip("shapes are trained for two epochs only")
+    assert ncl.figures["sparsity"] >= 0.90
+    assert ncl.figures["class_consistency_supported"] >= 0.70
+    assert ncl.figures["probe_encoder"] >= cl.figures["probe_encoder"] - 0.01
+    assert ncl.figures["precision_at_10"] >= cl.figures["precision_at_10"] - 0.01
+
+
+def test_meanings_are_those_of_well_supported_features(finished):
+    data, _, (_, ncl) = finished
+    if data != "shapes":
+        pytest.skip("digits have no known factors")
+    test = open_source("shapes", "test")
+    for feature, meaning in ncl.meanings.items():
+        rows, values = ncl.projector.column(feature)
+        active = rows[values > 1e-5 * np.linalg.norm(ncl.projector.codes[rows].toarray(), axis=1)]
+        assert len(active) >= 10
+        for factor, value in meaning.items():
+            number = test.factor_names[factor].index(value)
+            assert np.mean(test.factors[factor][active] == number) >= 0.8
+
+
 def test_factors_are_reported_where_they_are_known(finished):
     data, out, (cl, ncl) = finished
     assert cl.meanings == {}
@@ -55,23 +82,3 @@ def test_the_report_needs_nothing_else(finished):
     assert "@import" not in page
     assert page.count("<img ") >= 2 * 100
     assert page.count("<svg") == 3
-
-
-def test_the_report_shows_hostile_labels_as_text(tmp_path):
-    import numpy as np
-
-    from nonneg import Features
-    from nonneg.report import Side, Table, write_report
-
-    features = Features(
-        np.random.default_rng(0).random((40, 5), np.float32),
-        labels=np.arange(40) % 2,
-        label_names=("<script>alert(1)</script>", 'a" onerror="alert(1)'),
-        media=[b"png"] * 40,
-    )
-    log = [{"epoch": 1, "loss": 1.0, "sparsity": 0.5}]
-    side = Side("one", "<b>bold</b>", features, log, {0: "<i>note</i>"})
-    write_report(tmp_path / "r.html", "<title>", "lead", [side], Table(("one",), ()), {"<u>": "<s>"})
-    page = (tmp_path / "r.html").read_text()
-    for hostile in ("<script>alert", "<b>bold", "<i>note", "<u>", "<s>", '" onerror="alert(1)"'):
-        assert hostile not in page

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -6,6 +7,7 @@ import torch
 from nonneg.data import open_source
 from nonneg.views import ViewConfig, two_views, uniform
 from nonneg.views._random import philox
+from nonneg.views._views import _affine
 
 NOTHING = ViewConfig(rotate=0, scale=0, shift=0, shear=0, brightness=0, contrast=0, noise=0)
 
@@ -84,8 +86,6 @@ def where_is_the_dot(image: torch.Tensor) -> tuple[float, float]:
 
 
 def test_affine_moves_things_by_the_drawn_parameters():
-    from dataclasses import replace
-
     sample = torch.tensor([11])
     drawn = 2 * uniform(7, 0, 0, sample, 0)[0].double() - 1
     image = dot_image(0.5, 0.0)
@@ -98,9 +98,51 @@ def test_affine_moves_things_by_the_drawn_parameters():
     assert (x, y) == pytest.approx((0.5 + 0.2 * float(drawn[2]), 0.2 * float(drawn[3])), abs=0.01)
 
 
-def test_noise_has_the_asked_for_spread():
-    from dataclasses import replace
+def test_shift_comes_after_rotation_and_scale():
+    image = dot_image(0.0, 0.0)
+    whole = {name: torch.full((1, 1, 1, 1), value) for name, value in {"shift_x": 0.1, "shift_y": 0.0}.items()}
+    for angle, size in ((0.0, 1.2), (math.pi / 2, 1.0), (0.4, 0.8)):
+        moved = _affine(
+            image,
+            torch.full((1, 1, 1, 1), angle),
+            torch.full((1, 1, 1, 1), size),
+            shear=torch.zeros(1, 1, 1, 1),
+            **whole,
+        )
+        assert where_is_the_dot(moved) == pytest.approx((0.2, 0.0), abs=0.01)
 
+
+def test_a_turn_of_an_oblong_image_is_a_turn():
+    bar = torch.zeros(1, 1, 21, 61)
+    bar[0, 0, 10, 20:41] = 1
+    one, none = torch.ones(1, 1, 1, 1), torch.zeros(1, 1, 1, 1)
+    turned = _affine(bar, one * math.pi / 2, one, none, none, none)
+    assert turned[0, 0, 1:20, 30].min() > 0.9
+    assert float(turned.sum()) == pytest.approx(21, rel=0.05)
+
+
+def test_shear_slants_what_is_upright():
+    sample = torch.tensor([11])
+    slant = math.tan(math.radians(20) * float(2 * uniform(7, 0, 0, sample, 0)[0, 4] - 1))
+    x, y = where_is_the_dot(two_views(dot_image(0.0, 0.5), sample, replace(NOTHING, shear=20), 0, 0)[:1])
+    assert (x, y) == pytest.approx((-0.5 * slant, 0.5), abs=0.01)
+
+
+def test_brightness_and_contrast_are_the_drawn_ones():
+    sample = torch.tensor([11])
+    drawn = 2 * uniform(7, 0, 0, sample, 0)[0] - 1
+    image = torch.tensor([0.2, 0.4, 0.5, 0.3]).view(1, 1, 2, 2)
+    brighter = two_views(image, sample, replace(NOTHING, brightness=0.5), 0, 0)[:1]
+    torch.testing.assert_close(brighter, image * (1 + 0.5 * drawn[5]))
+    sharper = two_views(image, sample, replace(NOTHING, contrast=0.5), 0, 0)[:1]
+    torch.testing.assert_close(sharper, 0.35 + (image - 0.35) * (1 + 0.5 * drawn[6]))
+
+
+def test_other_floats_are_fine():
+    assert two_views(torch.zeros(2, 1, 8, 8).double(), torch.arange(2), ViewConfig(), 0, 0).dtype == torch.float32
+
+
+def test_noise_has_the_asked_for_spread():
     images = torch.full((500, 1, 8, 8), 0.5)
     views = two_views(images, torch.arange(500), replace(NOTHING, noise=0.1), 0, 0)
     assert float(views.std()) == pytest.approx(0.1, rel=0.02)

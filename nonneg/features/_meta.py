@@ -1,0 +1,114 @@
+"""`meta.json`: what a features folder holds. Replacing it is the commit of a save."""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nonneg.durable import read_plainly
+from nonneg.errors import InputError
+
+META = "meta.json"
+FORMAT, VERSION = "nonneg.features", 1
+PAYLOAD = re.compile(r"(codes|data|indices|indptr|labels|samples)-[0-9a-f]{16}\.(npy|arrow)")
+
+
+@dataclass(frozen=True)
+class Meta:
+    """The checked content of a `meta.json`."""
+
+    layout: str
+    shape: tuple[int, int]
+    label_names: tuple[str, ...]
+    provenance: dict[str, Any]
+    files: dict[str, dict[str, Any]]
+
+    @classmethod
+    def read(cls, folder: Path) -> "Meta":
+        """Refuses what is damaged, foreign or of another version."""
+        path = folder / META
+        content = _read_json(folder)
+        if content.get("version") != VERSION:
+            raise InputError(f"{path} is of version {content.get('version')!r}, this nonneg reads version {VERSION}")
+        if content.pop("sha256", None) != _digest(content):
+            raise InputError(f"{path} is damaged: it is not what was saved (SHA-256 differs)")
+        try:
+            samples, features = content["shape"]
+            meta = cls(
+                layout=content["layout"],
+                shape=(samples, features),
+                label_names=tuple(content["label_names"]),
+                provenance=dict(content["provenance"]),
+                files={name: dict(entry) for name, entry in content["files"].items()},
+            )
+            fits = meta._fits()
+        except (KeyError, TypeError, ValueError, AttributeError):
+            fits = False
+        if not fits:
+            raise InputError(f"{path} is damaged: its fields are not those of {FORMAT} version {VERSION}")
+        return meta
+
+    def _fits(self) -> bool:
+        """Types and names that the rest may rely on; file names that cannot leave the folder."""
+        codes = {"csr": {"data", "indices", "indptr"}, "dense": {"codes"}}[self.layout]
+        return (
+            all(type(n) is int and 0 < n < 2**31 for n in self.shape[1:])
+            and all(type(n) is int and 0 < n < 2**48 for n in self.shape[:1])
+            and all(isinstance(name, str) for name in self.label_names)
+            and codes <= set(self.files) <= codes | {"labels", "samples"}
+            and all(
+                PAYLOAD.fullmatch(entry["file"]) and type(entry["bytes"]) is int and isinstance(entry["sha256"], str)
+                for entry in self.files.values()
+            )
+        )
+
+    def codes_key(self) -> str:
+        """Names belong to these very codes."""
+        parts = sorted(entry["sha256"] for name, entry in self.files.items() if name not in ("labels", "samples"))
+        return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
+
+    def encoded(self) -> bytes:
+        """What `read` reads, with a hash over itself."""
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            "layout": self.layout,
+            "shape": list(self.shape),
+            "label_names": list(self.label_names),
+            "provenance": self.provenance,
+            "files": self.files,
+        }
+        return json.dumps({**content, "sha256": _digest(content)}, indent=1).encode()
+
+
+def is_features(path: str | Path) -> bool:
+    """Whether a folder claims to hold `Features`."""
+    try:
+        _read_json(Path(path))
+    except InputError:
+        return False
+    return True
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _read_json(folder: Path) -> dict[str, Any]:
+    path = folder / META
+    with read_plainly(folder):
+        if not path.is_file():
+            state = f"it has no {META}" if folder.is_dir() else "there is no such folder"
+            raise InputError(f"{folder} is not a features folder: {state}")
+    try:
+        with read_plainly(path):
+            content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} is damaged: it is not JSON") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise InputError(f"{path} is of another format, expected {FORMAT}")
+    return content

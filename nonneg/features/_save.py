@@ -1,0 +1,146 @@
+"""Saving `Features`: plain arrays named by their content, committed by replacing `meta.json`."""
+
+import fcntl
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+
+from nonneg.durable import TEMPORARY_PREFIX, flush, read_plainly, said_plainly, sync_folder, write_bytes
+from nonneg.errors import InputError
+from nonneg.features import _names
+from nonneg.features._checks import Array
+from nonneg.features._features import Features
+from nonneg.features._meta import META, PAYLOAD, Meta, is_features
+from nonneg.features._names import NameJournal
+
+LOCK = ".lock"
+
+
+def save(features: Features, folder: Path, overwrite: bool) -> Path:
+    """Write payloads under names of their own, then the names, then replace `meta.json`, which is the commit."""
+    _refuse_foreign(folder, overwrite)
+    with said_plainly(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    layout = "csr" if features.is_sparse else "dense"
+    with _only_writer(folder):
+        _refuse_foreign(folder, overwrite)  # again: another writer may have been first
+        try:
+            files = {name: _write_payload(folder, name, write) for name, write in _payloads(features)}
+            with said_plainly(folder):
+                sync_folder(folder)
+            # Names are bound to their codes, so those of new codes mean nothing before the commit.
+            meta = Meta(layout, features.shape, features.label_names, features.provenance, files)
+            names = NameJournal(folder, meta.codes_key())
+            known = names.current()
+            names.record({f: name for f, name in features._names.items() if known.get(f, "") != name})
+            write_bytes(folder / META, meta.encoded())
+        finally:
+            _sweep(folder)
+    return folder
+
+
+def _refuse_foreign(folder: Path, overwrite: bool) -> None:
+    with read_plainly(folder):
+        if not folder.exists():
+            return
+        if not folder.is_dir():
+            raise InputError(f"{folder} is a file, expected a folder for features or a new name")
+        own = {META, _names.FILE}
+        entries = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
+        others = [name for name in entries if name not in own and not PAYLOAD.fullmatch(name)]
+    # Beside features of ours other files may lie; without them, or with a damaged meta.json, none.
+    if not is_features(folder) and (others or _is_other_json(folder / META)):
+        raise InputError(
+            f"{folder} holds other files ({(others or [META])[0]}), expected an empty folder or a new name"
+        )
+    if META in entries and not overwrite:
+        raise InputError(f"{folder} holds features already; save with overwrite=True to replace them")
+
+
+def _is_other_json(path: Path) -> bool:
+    """Whether somebody else's `meta.json` lies there, and not a damaged one of ours."""
+    try:
+        json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return True
+
+
+@contextmanager
+def _only_writer(folder: Path) -> Iterator[None]:
+    with said_plainly(folder), (folder / LOCK).open("ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{folder} is being written by another process; try again when it is done") from None
+        yield
+
+
+def _payloads(features: Features) -> Iterator[tuple[str, Callable[[Any], None]]]:
+    arrays: dict[str, Array] = {}
+    if features.is_sparse:
+        csr = features.codes
+        # SciPy wants one index type for both; a smaller one halves the file and spares a copy at opening.
+        index = np.int32 if max(csr.nnz, csr.shape[1]) < 2**31 else np.int64
+        arrays = {"data": csr.data, "indices": csr.indices.astype(index), "indptr": csr.indptr.astype(index)}
+    else:
+        arrays = {"codes": features.codes}
+    if features.labels is not None:
+        arrays["labels"] = features.labels
+    for name, array in arrays.items():
+        yield name, lambda file, array=array: np.lib.format.write_array(file, array, allow_pickle=False)  # type: ignore[misc]
+    if features.samples.num_columns:
+        yield "samples", lambda file: _write_samples(file, features.samples)
+
+
+def _write_samples(file: Any, samples: pa.Table) -> None:
+    with pa.ipc.new_file(pa.PythonFile(file, "w"), samples.schema) as writer:
+        writer.write_table(samples, max_chunksize=65_536)
+
+
+class _Hashing:
+    """A file that hashes what passes through."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.sha256, self.bytes, self.closed = file, hashlib.sha256(), 0, False
+
+    def write(self, chunk: Any) -> int:
+        self.sha256.update(chunk)
+        self.bytes += memoryview(chunk).nbytes
+        return self._file.write(chunk)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def tell(self) -> int:
+        return self.bytes
+
+
+def _write_payload(folder: Path, name: str, write: Callable[[Any], None]) -> dict[str, Any]:
+    temporary = folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+    with said_plainly(folder / name):
+        with temporary.open("xb") as file:
+            hashing = _Hashing(file)
+            write(hashing)
+            flush(file)
+        digest = hashing.sha256.hexdigest()
+        final = temporary.replace(folder / f"{name}-{digest[:16]}.{'arrow' if name == 'samples' else 'npy'}")
+    return {"file": final.name, "bytes": hashing.bytes, "sha256": digest}
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what no `meta.json` names: leftovers of a crash, a failure, or of the features before."""
+    try:
+        kept = {entry["file"] for entry in Meta.read(folder).files.values()}
+    except InputError:
+        kept = set()
+    for path in folder.iterdir():
+        if path.name.startswith(TEMPORARY_PREFIX) or (PAYLOAD.fullmatch(path.name) and path.name not in kept):
+            path.unlink(missing_ok=True)

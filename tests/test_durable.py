@@ -1,0 +1,84 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from nonneg.durable import claim_folder, replacing, write_bytes
+from nonneg.errors import InputError
+
+MADE = {"made_by": "a test"}
+
+
+def claim(folder, overwrite=False):
+    return claim_folder(folder, "made.json", MADE, {"log", "model"}, overwrite)
+
+
+def test_a_write_that_fails_leaves_what_was_there(tmp_path):
+    write_bytes(tmp_path / "a", b"old")
+    with pytest.raises(RuntimeError), replacing(tmp_path / "a") as file:
+        file.write(b"half of the n")
+        raise RuntimeError
+    assert (tmp_path / "a").read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_own_results_are_cleared_only_when_asked(tmp_path):
+    folder = claim(tmp_path / "x")
+    (folder / "model").mkdir()
+    (folder / "model" / "weights").write_text("old")
+    (folder / "log").write_text("old")
+    with pytest.raises(InputError, match="pass --overwrite"):
+        claim(folder)
+    assert (folder / "model" / "weights").read_text() == "old"
+    claim(folder, overwrite=True)
+    assert [path.name for path in folder.iterdir()] == ["made.json"]
+
+
+@pytest.mark.parametrize("marker", ['{"made_by": "others"}', "{}", "[]", "{"])
+def test_a_folder_made_by_others_is_left_alone(marker, tmp_path):
+    (tmp_path / "made.json").write_text(marker)
+    (tmp_path / "log").write_text("theirs")
+    with pytest.raises(InputError, match="holds other files"):
+        claim(tmp_path, overwrite=True)
+    assert (tmp_path / "log").read_text() == "theirs"
+
+
+def test_one_foreign_file_protects_the_folder(tmp_path):
+    claim(tmp_path / "x")
+    (tmp_path / "x" / "thesis.tex").write_text("years of work")
+    (tmp_path / "x" / "log").write_text("old")
+    with pytest.raises(InputError, match=r"holds other files \(thesis\.tex\)"):
+        claim(tmp_path / "x", overwrite=True)
+    assert (tmp_path / "x" / "log").exists()
+
+
+def test_a_link_to_results_is_followed_and_a_link_inside_is_not(tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis.tex").write_text("years of work")
+    folder = claim(tmp_path / "x")
+    (folder / "model").symlink_to(tmp_path / "precious")
+    (tmp_path / "link").symlink_to(folder)
+    claim(tmp_path / "link", overwrite=True)
+    assert not (folder / "model").exists()
+    assert (tmp_path / "precious" / "thesis.tex").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("out", ["closed", "closed/inside", "n" * 300])
+def test_a_folder_that_cannot_be_had_is_said(out, tmp_path):
+    (tmp_path / "closed").mkdir(mode=0o700)
+    tmp_path.chmod(0o755)
+    code = f"""
+import os, pathlib
+from nonneg.durable import claim_folder
+from nonneg.errors import InputError
+os.chdir({str(tmp_path)!r})
+os.setuid(65534)
+try:
+    claim_folder(pathlib.Path({out!r}), "made.json", {{"made_by": "a test"}}, set(), False)
+except InputError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert f"{out} cannot be written: " in done.stdout, done.stderr

@@ -20,7 +20,7 @@ from benchmarks.memory import peak_bytes
 from nonneg import losses
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-WIDTH, TEMPERATURE, CHUNK = 256, 0.2, 1024
+WIDTH, TEMPERATURE, CHUNK = 256, 0.2, 512
 
 
 def textbook(z1: Tensor, z2: Tensor) -> Tensor:
@@ -89,7 +89,7 @@ def main() -> None:
     print(f"torch {torch.__version__} on {name}; float32, {WIDTH} features, tau {TEMPERATURE}\n")
     candidates = contenders()
     sizes = (256, 1024, 4096) if device == "cpu" else (256, 1024, 4096, 16_384)
-    print(f"{'pairs':>7}  {'':28}{'ms':>9}{'time':>8}{'MiB':>9}{'memory':>8}{'value':>10}")
+    print("| pairs | | ms | time | peak MiB | memory | value |\n|---:|---|---:|---:|---:|---:|---:|")
     for pairs in sizes:
         base_time = base_memory = 0.0
         for label, loss in candidates.items():
@@ -98,20 +98,20 @@ def main() -> None:
             except (torch.OutOfMemoryError, RuntimeError) as error:
                 if "memory" not in str(error):
                     raise
-                print(f"{pairs:>7}  {label:28}  out of memory")
+                print(f"| {pairs:,} | {label} | out of memory | | | | |")
                 continue
             seconds = best_seconds(lambda loss=loss, n=pairs: step(loss, n, device), device, 3 if pairs > 2000 else 10)
             memory = peak_bytes(lambda loss=loss, n=pairs: step(loss, n, device), device) / 2**20
             base_time, base_memory = base_time or seconds, base_memory or memory
-            ratios = f"{seconds / base_time:7.2f}x{memory:9.1f}{memory / base_memory:7.2f}x"
-            print(f"{pairs:>7}  {label:28}{seconds * 1e3:9.2f}{ratios}{value:10.5f}", flush=True)
+            ratios = f"{seconds / base_time:.2f}x | {memory:,.0f} | {memory / base_memory:.2f}x"
+            print(f"| {pairs:,} | {label} | {seconds * 1e3:,.2f} | {ratios} | {value:.5f} |", flush=True)
     if device != "cpu":
         pairs = 65_536
         run = ours(2048)
         value = step(run, pairs, device)
         memory = peak_bytes(lambda: step(run, pairs, device), device) / 2**30
         seconds = best_seconds(lambda: step(run, pairs, device), device, 1)
-        print(f"{pairs:>7}  nonneg, chunks of 2048: {seconds:.2f} s, peak {memory:.2f} GiB, value {value:.5f}")
+        print(f"\n{pairs:,} pairs, nonneg in chunks of 2048: {seconds:.2f} s, peak {memory:.2f} GiB, value {value:.5f}")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ def unit_rows(z: Tensor) -> Tensor:
     """Rows of length 1 in float32 or better; an all-zero row stays zero.
 
     Rectified features do have all-zero rows. `F.normalize` divides those by 1e-12, and so their
-    gradient too; here they are divided by the mean length of the other rows: the value is still
+    gradient too; here they are divided by the mean length of all rows: the value is still
     zero, and the gradient that revives the row is of the size of its neighbours'.
     """
     z = z.to(working_dtype(z))
@@ -28,8 +28,7 @@ def unit_rows(z: Tensor) -> Tensor:
     scaled = z / peak.masked_fill(empty, 1)
     # The second masked_fill keeps the square root's infinite slope at 0 out of the gradient.
     length = scaled.square().sum(1, keepdim=True).masked_fill(empty, 1).sqrt()
-    lengths = (peak * length).detach()
-    typical = lengths.sum() / (~empty).sum().clamp(min=1)
+    typical = (peak * length).detach().mean()
     typical = typical.masked_fill(typical == 0, 1)
     return scaled / torch.where(empty, typical, length)
 

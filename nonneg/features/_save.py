@@ -5,7 +5,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -137,10 +137,12 @@ def _write_payload(folder: Path, name: str, write: Callable[[Any], None]) -> dic
 
 def _sweep(folder: Path) -> None:
     """Remove what no `meta.json` names: leftovers of a crash, a failure, or of the features before."""
-    try:
-        kept = {entry["file"] for entry in Meta.read(folder).files.values()}
-    except InputError:
-        kept = set()
-    for path in folder.iterdir():
-        if path.name.startswith(TEMPORARY_PREFIX) or (PAYLOAD.fullmatch(path.name) and path.name not in kept):
+    with suppress(OSError):
+        unnamed = {path for path in folder.iterdir() if PAYLOAD.fullmatch(path.name)}
+        try:
+            unnamed -= {folder / entry["file"] for entry in Meta.read(folder).files.values()}
+        except InputError:
+            if (folder / META).exists():  # damaged: what it named cannot be told, and may be all there is
+                unnamed = set()
+        for path in unnamed | set(folder.glob(f"{TEMPORARY_PREFIX}*")):
             path.unlink(missing_ok=True)

@@ -112,8 +112,7 @@ def _meanings(features: Features, test: Source) -> tuple[dict[int, dict[str, str
     rng = np.random.default_rng(0)
     for factor, values in test.factors.items():
         for feature in _followers(features, values):
-            rows, strength = features.column(feature)
-            commonest = np.bincount(values[rows], weights=strength).argmax()
+            commonest = np.bincount(values[features.column(feature)[0]]).argmax()
             meanings.setdefault(feature, {})[factor] = test.factor_names[factor][commonest]
         chance[factor] = float(np.mean([len(_followers(features, rng.permutation(values))) for _ in range(20)]))
     return meanings, chance

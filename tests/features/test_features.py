@@ -195,6 +195,22 @@ def test_a_save_that_fails_leaves_the_old_features_and_no_litter(features, tmp_p
     assert repr(verify(folder)) == repr(features)
 
 
+def test_a_save_that_fails_over_a_damaged_folder_removes_nothing(features, tmp_path):
+    import resource
+
+    folder = features.save(tmp_path / "x.features")
+    (folder / "meta.json").write_text("{")
+    payloads = {path.name for path in folder.iterdir() if "-" in path.name}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(InputError, match="cannot be written"):
+            Features(np.ones((2000, 60), np.float32)).save(folder, overwrite=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert {path.name for path in folder.iterdir() if "-" in path.name} == payloads
+
+
 def test_codes_that_are_all_zero_are_whole(tmp_path):
     empty = Features(sp.csr_array((5, 4), dtype=np.float32))
     assert verify(empty.save(tmp_path / "x.features")).shape == (5, 4)

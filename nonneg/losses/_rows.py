@@ -1,6 +1,7 @@
 """What the losses over rows of similarities share: unit rows, row-wise evaluation in chunks, float32."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,23 +15,49 @@ def full_precision(z: Tensor) -> torch.autocast:
     return torch.autocast(z.device.type, enabled=False)
 
 
+class _UnitRows(torch.autograd.Function):
+    # By hand, because autograd would keep three copies of the rows where one is enough.
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(z: Tensor) -> tuple[Tensor, Tensor]:
+        # Squares of large entries (exp makes them) overflow, those of small ones vanish: scale by the peak first.
+        peak = z.abs().amax(dim=1, keepdim=True)
+        empty = peak == 0
+        scaled = z / peak.masked_fill(empty, 1)
+        relative = torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
+        unit = scaled / relative.masked_fill(empty, 1)
+        length = peak * relative
+        typical = length.mean()
+        return unit, torch.where(empty, typical.masked_fill(typical == 0, 1), length)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor]) -> None:
+        ctx.save_for_backward(*output)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor | None) -> Tensor | None:
+        unit, length = ctx.saved_tensors
+        grad_unit, grad_length = grad_outputs
+        grad: Tensor | None = None
+        if grad_unit is not None:
+            along = torch.linalg.vecdot(unit, grad_unit)[:, None]
+            grad = torch.addcmul(grad_unit, unit, along, value=-1) / length
+        if grad_length is not None:  # only second derivatives come this way
+            grad = unit * grad_length if grad is None else grad + unit * grad_length
+        return grad
+
+
 def unit_rows(z: Tensor) -> Tensor:
     """Rows of length 1 in float32 or better; an all-zero row stays zero.
 
     Rectified features do have all-zero rows. `F.normalize` divides those by 1e-12, and so their
-    gradient too; here they are divided by the mean length of all rows: the value is still
-    zero, and the gradient that revives the row is of the size of its neighbours'.
+    gradient too; here they count as of the mean length of all rows: the value is still zero, and
+    the gradient that revives the row is of the size of its neighbours'.
     """
-    z = z.to(working_dtype(z))
-    # Squares of large entries (exp makes them) overflow, those of small ones vanish: scale by the peak first.
-    peak = z.detach().abs().amax(dim=1, keepdim=True)
-    empty = peak == 0
-    scaled = z / peak.masked_fill(empty, 1)
-    # The second masked_fill keeps the square root's infinite slope at 0 out of the gradient.
-    length = scaled.square().sum(1, keepdim=True).masked_fill(empty, 1).sqrt()
-    typical = (peak * length).detach().mean()
-    typical = typical.masked_fill(typical == 0, 1)
-    return scaled / torch.where(empty, typical, length)
+    unit, _ = _UnitRows.apply(z.to(working_dtype(z)))  # type: ignore[no-untyped-call]
+    return unit  # type: ignore[no-any-return]
 
 
 def sum_over_rows(

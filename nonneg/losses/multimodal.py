@@ -39,8 +39,7 @@ def info_nce(
     pairs = len(a)
     check_enough("multimodal.info_nce", pairs * processes, "pair")
     with full_precision(a):
-        everyone = gather(torch.stack((a, b)), group).transpose(0, 1).flatten(1, 2)
-        units_a, units_b = unit_rows(everyone[0]), unit_rows(everyone[1])
+        units_a, units_b = (unit_rows(gather(z, group).flatten(0, 1)) for z in (a, b))
         mine = slice(rank * pairs, (rank + 1) * pairs)
         partner = torch.arange(mine.start, mine.stop, device=a.device)
         a_to_b = sum_over_rows(_partner_loss, (units_a[mine], partner), (units_b, temperature), chunk_rows)

@@ -147,6 +147,13 @@ def test_gradcheck_in_float64(name):
     assert torch.autograd.gradcheck(fast, (z1.requires_grad_(), z2.requires_grad_()))
 
 
+@every_loss
+def test_second_derivatives_in_float64(name):
+    fast, _ = CASES[name]
+    z1, z2 = (z[:, :4] + 0.1 for z in features()) if "cross_entropy" not in name else (z + 0.1 for z in features())
+    assert torch.autograd.gradgradcheck(fast, (z1.requires_grad_(), z2.requires_grad_()))
+
+
 @pytest.mark.parametrize("rectify_weight", [True, False])
 def test_gradcheck_of_the_weight(rectify_weight):
     z, _ = features()

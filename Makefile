@@ -1,7 +1,6 @@
 # Everything runs in .venv, made from pinned versions. The two commands: make demo, make test.
 PYTHON ?= python3
 BIN := .venv/bin
-export PYTHONHASHSEED = 0
 
 .PHONY: demo test check test-slow test-gpu bench clean
 

@@ -5,7 +5,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -39,21 +39,17 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def said_plainly(path: Path) -> Iterator[None]:
+def said_plainly(path: Path, what: str = "written") -> Iterator[None]:
     """Turns the operating system's refusal (no permission, disk full, …) into one sentence."""
     try:
         yield
     except OSError as error:
-        raise InputError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from error
+        raise InputError(f"{path} cannot be {what}: {(error.strerror or str(error)).lower()}") from error
 
 
-@contextmanager
-def read_plainly(path: Path) -> Iterator[None]:
+def read_plainly(path: Path) -> AbstractContextManager[None]:
     """The same for reading."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from error
+    return said_plainly(path, "read")
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -108,6 +104,6 @@ def claim_folder(folder: Path, marker: str, content: dict[str, Any], holds: set[
 def _made_by(marker: Path) -> str | None:
     try:
         content = json.loads(marker.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return content.get("made_by") if isinstance(content, dict) else None

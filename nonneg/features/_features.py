@@ -24,7 +24,7 @@ from nonneg.features._checks import (
 )
 from nonneg.features._names import checked_names
 
-EPSILON = 1e-5
+EPSILON = 1e-5  # the metrics' threshold; not imported from there, as opening features need not wait for torch
 _BLOCK = 16_384  # rows of a memory map that are looked at together
 
 
@@ -228,7 +228,7 @@ class Features:
 
     @staticmethod
     def load(path: str | Path) -> "Features":
-        """Open a folder, memory-mapped: nothing is read before it is needed."""
+        """Open a folder, memory-mapped: but for the checks, nothing is read before it is needed."""
         from nonneg.features._load import load
 
         return load(Path(path))

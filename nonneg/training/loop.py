@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from nonneg import metrics
 from nonneg.data import open_source
 from nonneg.errors import InputError
 from nonneg.models import Model, ModelConfig
@@ -72,8 +72,16 @@ def train(
                 batch = order[i * config.batch_size : (i + 1) * config.batch_size]
                 loss, z = step(fabric, model, optimiser, images, batch, config, epoch)
                 batch_losses.append(loss)
-            line = _epoch_line(epoch, torch.stack(batch_losses), z, optimiser, time.perf_counter() - start)
-            _refuse_non_finite(line, config)
+            mean_loss = float(torch.stack(batch_losses).mean())
+            _refuse_non_finite(mean_loss, epoch, config)
+            line = {
+                "epoch": epoch + 1,
+                "loss": mean_loss,
+                "lr": optimiser.param_groups[0]["lr"],
+                "sparsity": metrics.sparsity(z),  # of the last batch, as is the number of live features
+                "live": int(metrics.live_features(z).sum()),
+                "seconds": time.perf_counter() - start,
+            }
             run.log(line)
             advance(line)
     network.save(run.model)
@@ -95,19 +103,6 @@ def _fabric(config: TrainConfig) -> Any:
     return fabric
 
 
-def _epoch_line(epoch: int, losses: Tensor, z: Tensor, optimiser: Any, seconds: float) -> dict[str, Any]:
-    """What the log says of an epoch; sparsity and live features are those of its last batch."""
-    active = z.abs() > 1e-5 * z.norm(dim=1, keepdim=True)
-    return {
-        "epoch": epoch + 1,
-        "loss": float(losses.mean()),
-        "lr": optimiser.param_groups[0]["lr"],
-        "sparsity": float(1 - active.float().mean()),
-        "live": int(active.any(0).sum()),
-        "seconds": seconds,
-    }
-
-
 @contextmanager
 def _interruption_explained(folder: Path) -> Iterator[None]:
     """Ctrl-C stays an interrupt and says what is left."""
@@ -117,9 +112,9 @@ def _interruption_explained(folder: Path) -> Iterator[None]:
         raise KeyboardInterrupt(f"stopped; {folder} holds the config and the log so far, no model") from None
 
 
-def _refuse_non_finite(line: dict[str, Any], config: TrainConfig) -> None:
-    if not math.isfinite(line["loss"]):
+def _refuse_non_finite(loss: float, epoch: int, config: TrainConfig) -> None:
+    if not math.isfinite(loss):
         raise InputError(
-            f"the loss became {line['loss']} in epoch {line['epoch']}: training diverged at lr {config.lr:g} with"
+            f"the loss became {loss} in epoch {epoch + 1}: training diverged at lr {config.lr:g} with"
             f" rectify {config.rectify!r}; lower lr, lengthen warmup_epochs or raise temperature"
         )

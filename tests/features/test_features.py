@@ -222,6 +222,15 @@ def test_other_byte_orders_and_layouts_are_taken_over(dense, tmp_path):
         np.testing.assert_array_equal(Features.load(Features(odd).save(tmp_path / "x", overwrite=True)).codes, dense)
 
 
+def test_active_means_the_same_here_and_in_the_metrics(features):
+    from nonneg.features import _features
+    from nonneg.metrics import _codes, class_consistency
+
+    assert _features.EPSILON == _codes.EPSILON
+    support = class_consistency(features.codes, features.labels).support
+    assert [features.feature(j).active for j in range(features.shape[1])] == support.tolist()
+
+
 def test_unlabelled_samples_are_no_class_of_their_own(dense):
     features = Features(np.ones((4, 2), np.float32), labels=[0, 0, 1, -1], label_names=("a", "b"))
     assert dict(features.feature(0).labels) == pytest.approx({"a": 2 / 3, "b": 1 / 3})

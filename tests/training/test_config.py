@@ -1,8 +1,11 @@
 import dataclasses
+import typing
 
 import pytest
 
 from nonneg.errors import InputError
+from nonneg.models import ENCODERS
+from nonneg.rectify import KINDS
 from nonneg.training import TrainConfig, as_toml, load_recipe, recipes
 
 
@@ -47,6 +50,12 @@ def test_a_wrong_recipe_is_refused_by_the_field(text, message, tmp_path):
         load_recipe(str(path))
     assert "mine.toml" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_the_choices_are_those_that_exist():
+    hints = typing.get_type_hints(TrainConfig)
+    assert set(typing.get_args(hints["rectify"])) == {"none", *KINDS}
+    assert set(typing.get_args(hints["encoder"])) == set(ENCODERS)
 
 
 def test_an_unknown_recipe_lists_the_known_ones():

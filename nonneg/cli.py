@@ -38,9 +38,60 @@ def train(recipe: Annotated[str, tyro.conf.Positional]) -> None:
     """Train a recipe or a TOML file. Every field can be set: see nonneg train digits --help.
 
     Args:
-        recipe: digits, shapes, or the path of a TOML file.
+        recipe: digits, shapes, cifar10, cifar100, imagenet100 (also with -supervised), or the path of a TOML file.
     """
     _train(recipe, [])
+
+
+def embed(
+    run: Annotated[str, tyro.conf.Positional],
+    data: Annotated[str, tyro.conf.Positional],
+    split: str = "train",
+    layer: Literal["projector", "encoder", "both"] = "projector",
+    out: Path | None = None,
+    batch_size: int = 1024,
+    accelerator: Literal["auto", "cpu", "cuda"] = "auto",
+    precision: Literal["32-true", "bf16-mixed"] = "32-true",
+    image_size: int = 0,
+    skip_broken: bool = False,
+    media: bool = True,
+    overwrite: bool = False,
+) -> None:
+    """Turn data into features with a trained model. Under torchrun, each process takes a share.
+
+    Args:
+        run: a run's folder, a model's folder, or hub:owner/name.
+        data: digits, shapes, or the path of a folder, tar, Parquet or array of images.
+        split: which part of the data: train (everything, where there are no parts) or test.
+        layer: the features proper, the encoder's output, or both, in a folder each.
+        out: the features' folder; RUN-SPLIT.features if left out.
+        batch_size: samples a batch.
+        accelerator: where to compute.
+        precision: of the forward pass.
+        image_size: resize to this side; 0 keeps images as they are.
+        skip_broken: leave out images that cannot be read.
+        media: embed the images, or thumbnails of large ones.
+        overwrite: replace earlier features in that folder.
+    """
+    from nonneg.models import embed_data
+
+    folder = out or Path(f"{run.removeprefix('hub:').rstrip('/')}-{split}.features")
+    written = embed_data(
+        run,
+        data,
+        folder,
+        split=split,
+        layer=layer,
+        batch_size=batch_size,
+        accelerator=accelerator,
+        precision=precision,
+        image_size=image_size,
+        skip_broken=skip_broken,
+        media=media,
+        overwrite=overwrite,
+    )
+    if _is_first_process():
+        print(f"Embedded: {', '.join(map(str, written))}")
 
 
 def theory(seed: int = 0) -> None:
@@ -66,7 +117,13 @@ def verify(folder: Annotated[Path, tyro.conf.Positional]) -> None:
     print(f"{folder} is whole: {verify(folder)}")
 
 
-_COMMANDS: dict[str, Callable[..., Any]] = {"demo": demo, "train": train, "theory": theory, "verify": verify}
+_COMMANDS: dict[str, Callable[..., Any]] = {
+    "demo": demo,
+    "train": train,
+    "embed": embed,
+    "theory": theory,
+    "verify": verify,
+}
 
 
 def _train(recipe: str, arguments: list[str]) -> None:
@@ -80,17 +137,26 @@ def _train(recipe: str, arguments: list[str]) -> None:
         config: Annotated[TrainConfig, tyro.conf.arg(name="")] = start,
         out: Path = Path("runs") / Path(recipe).stem,
         overwrite: bool = False,
+        tensorboard: bool = False,
     ) -> None:
-        """Train, and write a run.
+        """Train, and write a run. An unfinished run in that folder is taken up where it stopped.
 
         Args:
             config: the recipe.
             out: the run's folder.
-            overwrite: replace an earlier run in that folder.
+            overwrite: start over, whatever run is in that folder.
+            tensorboard: write the log for TensorBoard, too.
         """
-        print(f"Trained: {run_training(config, out, overwrite=overwrite)}")
+        folder = run_training(config, out, overwrite=overwrite, tensorboard=tensorboard)
+        if _is_first_process():
+            print(f"Trained: {folder}")
 
     tyro.cli(run, prog=f"nonneg train {recipe}", args=arguments)
+
+
+def _is_first_process() -> bool:
+    """torchrun starts as many of these as there are devices; one of them speaks."""
+    return int(os.environ.get("RANK", "0")) == 0
 
 
 def main() -> None:
@@ -109,7 +175,7 @@ def main() -> None:
             tyro.extras.subcommand_cli_from_dict(_COMMANDS, prog="nonneg", description=description, args=arguments)
         sys.stdout.flush()
     except InputError as error:
-        _stop(str(error))
+        _stop(str(error), error.exit_code)
     except KeyboardInterrupt as interrupt:
         _stop(str(interrupt) or "stopped")
     except OSError as error:
@@ -118,6 +184,6 @@ def main() -> None:
         _stop(f"output cannot be written: {(error.strerror or str(error)).lower()}")
 
 
-def _stop(sentence: str) -> None:
+def _stop(sentence: str, exit_code: int = 2) -> None:
     print(f"nonneg: {sentence}", file=sys.stderr)
-    sys.exit(2)
+    sys.exit(exit_code)

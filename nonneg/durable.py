@@ -87,7 +87,7 @@ def claim_folder(folder: Path, marker: str, content: dict[str, Any], holds: set[
         entries = sorted(path for path in folder.iterdir() if not path.name.startswith(TEMPORARY_PREFIX))
     if entries:
         foreign = [path.name for path in entries if path.name not in {marker, *holds}]
-        if foreign or _made_by(folder / marker) != content["made_by"]:
+        if foreign or made_by(folder / marker) != content["made_by"]:
             named = (foreign or [entries[0].name])[0]
             raise InputError(f"{folder} holds other files ({named}), expected an empty folder or a new name")
         if not overwrite:
@@ -101,7 +101,8 @@ def claim_folder(folder: Path, marker: str, content: dict[str, Any], holds: set[
     return folder
 
 
-def _made_by(marker: Path) -> str | None:
+def made_by(marker: Path) -> str | None:
+    """Which command a folder's marker says it is of; None if there is none that can be read."""
     try:
         content = json.loads(marker.read_bytes())
     except (OSError, ValueError, RecursionError):

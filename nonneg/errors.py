@@ -7,3 +7,13 @@ class InputError(ValueError):
     The command line prints the sentence and exits with code 2. The message names what was
     given, what was found there and what was expected.
     """
+
+    exit_code = 2
+
+
+class StoppedError(InputError):
+    """A run that was told to stop and has saved its work; the command exits as one ended by that signal does."""
+
+    def __init__(self, sentence: str, signal: int) -> None:
+        super().__init__(sentence)
+        self.exit_code = 128 + signal

@@ -13,13 +13,15 @@ class Source:
     """Images with ids, labels and, where the data was drawn, the factors it was drawn from.
 
     Attributes:
-        name: where it comes from, for provenance.
-        images: `(samples, height, width, channels)` uint8; 1 channel is grey, 3 are RGB.
+        name: where it comes from, for provenance; never an absolute path.
+        images: `(samples, height, width, channels)` uint8; 1 channel is grey, 3 are RGB. May be a
+            read-only memory map, so that data larger than memory can be opened: take rows, not all of it.
         ids: one string a sample, all different.
-        labels: `(samples,)` int64, or None.
+        labels: `(samples,)` int64, -1 for a sample without one; None if none has one.
         label_names: what label 0, 1, … is called.
         factors: factor name to `(samples,)` int64 values, for data whose making is known.
         factor_names: factor name to what its values 0, 1, … are called.
+        skipped: names of the samples left out because their image is broken.
     """
 
     name: str
@@ -29,12 +31,13 @@ class Source:
     label_names: tuple[str, ...]
     factors: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
     factor_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    skipped: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.images)
 
     def take(self, rows: npt.NDArray[Any]) -> "Source":
-        """These rows (numbers or a mask), in this order."""
+        """These rows (numbers or a mask), in this order, in memory."""
         rows = np.arange(len(self))[rows]
         return Source(
             self.name,
@@ -44,4 +47,5 @@ class Source:
             self.label_names,
             {name: values[rows] for name, values in self.factors.items()},
             self.factor_names,
+            self.skipped,
         )

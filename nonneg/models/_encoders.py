@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from nonneg.errors import InputError
+from nonneg.models._resnet import ResNet, Stem
 
 
 class ConvNet(nn.Module):
@@ -34,15 +34,12 @@ class ConvNet(nn.Module):
         return out
 
 
-ENCODERS: dict[str, Callable[[int], nn.Module]] = {
-    "convnet_8": lambda channels: ConvNet(channels, stem_stride=1),  # for sides of 8 to 16 pixels
-    "convnet_24": lambda channels: ConvNet(channels, stem_stride=2),  # for sides of 16 to 32 pixels
+# Of the image's channels and the stem.
+ENCODERS: dict[str, Callable[[int, Stem], ConvNet | ResNet]] = {
+    "convnet_8": lambda channels, stem: ConvNet(channels, stem_stride=1),  # for sides of 8 to 16 pixels
+    "convnet_24": lambda channels, stem: ConvNet(channels, stem_stride=2),  # for sides of 16 to 32 pixels
+    "resnet18": lambda channels, stem: ResNet(18, channels, stem),
+    "resnet34": lambda channels, stem: ResNet(34, channels, stem),
+    "resnet50": lambda channels, stem: ResNet(50, channels, stem),
 }
-
-
-def encoder(name: str, channels: int) -> tuple[nn.Module, int]:
-    """The encoder and the width of its output."""
-    if name not in ENCODERS:
-        raise InputError(f"encoder is {name!r}, expected one of {', '.join(ENCODERS)}")
-    module = ENCODERS[name](channels)
-    return module, int(module.width)  # type: ignore[arg-type]
+EXTRA_ENCODERS = ("timm:", "transformers:")  # what precedes a name in somebody else's library

@@ -1,61 +1,63 @@
 """Encoder → projector → NonNegative: the model, whole, so that training and evaluation cannot differ."""
 
-import io
-import json
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast, overload
 
-import numpy as np
-import scipy.sparse as sp
 import torch
-from PIL import Image
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nonneg.data import Source
-from nonneg.durable import read_plainly, said_plainly, write_bytes
 from nonneg.errors import InputError
 from nonneg.features import Features
-from nonneg.models._encoders import encoder
+from nonneg.models._backbones import timm_encoder, transformers_encoder
+from nonneg.models._collect import features_of
+from nonneg.models._config import ModelConfig
+from nonneg.models._encoders import ENCODERS
+from nonneg.models._resnet import Stem
+from nonneg.models._stream import Precision
 from nonneg.rectify import NonNegative
 
 Layer = Literal["encoder", "projector"]
 
 
-@dataclass(frozen=True)
-class ModelConfig:
-    """Everything needed to build the network again."""
-
-    encoder: str
-    channels: int
-    projector_width: int
-    features: int
-    rectify: str
-    """A kind of `NonNegative`, or "none" for plain contrastive learning."""
-    top_k: int
-    """How many features stay active, for rectify "top_k"; 0 otherwise."""
-
-
 class Model(nn.Module):
     """A network from images to features.
 
-    Shape: `(batch, channels, height, width)` floats in 0 to 1, to `(batch, features)`.
+    Args:
+        config: what to build.
+        saved: what a model's folder says of a backbone that is not ours, when its weights come from
+            that folder: nothing is fetched then. Leave it out for a new model.
+
+    Shape: `(batch, channels, height, width)` floats, normalised as `normalised` does, to
+    `(batch, features)`.
+
+    Example:
+        >>> model = Model(ModelConfig("convnet_8", channels=1, features=32))
+        >>> model(torch.rand(4, 1, 8, 8)).shape
+        torch.Size([4, 32])
     """
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, saved: Mapping[str, Any] | None = None) -> None:
         super().__init__()
         self.config = config
-        self.encoder, width = encoder(config.encoder, config.channels)
-        self.projector = nn.Sequential(
-            nn.Linear(width, config.projector_width),
-            nn.ReLU(),
-            nn.Linear(config.projector_width, config.features),
-        )
-        if config.rectify != "none":
-            self.projector.append(NonNegative(config.rectify, k=config.top_k or None))
+        self.backbone: Mapping[str, Any] | None = None
+        """What a backbone that is not ours needs to be built again."""
+        self._on_devices: dict[torch.device, tuple[Tensor, Tensor]] = {}
+        self.encoder, self.encoder_width = self._built_encoder(saved)
+        self.projector = _projector(config, self.encoder_width)
+        self.classifier = nn.Linear(config.features, config.classes, bias=False) if config.classes else None
+
+    def _built_encoder(self, saved: Mapping[str, Any] | None) -> tuple[nn.Module, int]:
+        config = self.config
+        if config.encoder.startswith("timm:"):
+            return timm_encoder(config, download=saved is None)
+        if config.encoder.startswith("transformers:"):
+            module, width, self.backbone = transformers_encoder(config, saved)
+            return module, width
+        ours = ENCODERS[config.encoder](config.channels, cast(Stem, config.stem))
+        return ours, ours.width
 
     def forward(self, images: Tensor, layer: Layer = "projector") -> Tensor:
         if layer not in ("encoder", "projector"):
@@ -63,72 +65,116 @@ class Model(nn.Module):
         h: Tensor = self.encoder(images)
         return h if layer == "encoder" else self.projector(h)
 
-    @torch.inference_mode()
-    def embed(self, source: Source, layer: Layer = "projector", batch_size: int = 1024) -> Features:
-        """The features of every sample, batch norm in evaluation mode, thumbnails embedded."""
-        if source.images.shape[-1] != self.config.channels:
-            found = source.images.shape[-1]
-            raise InputError(f"{source.name} has images of {found} channels, the model expects {self.config.channels}")
-        was_training = self.training
-        device = next(self.parameters()).device
-        batches = []
-        self.eval()
-        try:
-            for start in range(0, len(source), batch_size):
-                images = torch.from_numpy(source.images[start : start + batch_size]).to(device)
-                batches.append(self(images.permute(0, 3, 1, 2).float() / 255, layer).float().cpu())
-        finally:
-            self.train(was_training)
-        codes = torch.cat(batches).numpy()
-        # A stored entry costs its column number too: sparse pays off below one half.
-        compact = sp.csr_array(codes) if np.count_nonzero(codes) < codes.size / 2 else codes
-        return Features(
-            compact,
-            ids=source.ids,
-            labels=source.labels,
-            label_names=source.label_names,
-            media=[_png(image) for image in source.images],
-            provenance={"source": source.name, "layer": layer, "model": asdict(self.config)},
+    def forward_layers(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """The encoder's output `(batch, width)` and the features `(batch, features)`, in one pass."""
+        h: Tensor = self.encoder(images)
+        return h, self.projector(h)
+
+    def logits(self, z: Tensor) -> Tensor:
+        """The head's `(batch, classes)` for features `(batch, features)`."""
+        if self.classifier is None:
+            raise InputError("classes is 0: the model has no head to give logits, expected 1 class or more")
+        weight = self.classifier.weight
+        return F.linear(z, F.relu(weight) if self.config.rectify_weight else weight)
+
+    def normalised(self, images: Tensor) -> Tensor:
+        """What `forward` takes, from pixels.
+
+        Shape: `(batch, height, width, channels)` uint8 to `(batch, channels, height, width)` float32,
+        `(pixel / 255 - mean) / std`; the memory stays channels last, which GPUs are fastest on.
+        """
+        x = images.permute(0, 3, 1, 2).float() / 255
+        if not self.config.mean:
+            return x
+        mean, std = self._mean_and_std(x.device)
+        return (x - mean) / std
+
+    def _mean_and_std(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        # Kept on the device: to bring them there anew would make each batch wait for the one before.
+        if device not in self._on_devices:
+            with torch.inference_mode(False):
+                mean, std = (torch.tensor(row, device=device) for row in (self.config.mean, self.config.std))
+            self._on_devices[device] = (mean[:, None, None], std[:, None, None])
+        return self._on_devices[device]
+
+    @overload
+    def embed(
+        self,
+        source: Source,
+        layer: Layer = ...,
+        batch_size: int = ...,
+        device: str | torch.device | None = ...,
+        precision: Precision = ...,
+        media: bool = ...,
+    ) -> Features: ...
+
+    @overload
+    def embed(
+        self,
+        source: Source,
+        layer: Literal["both"],
+        batch_size: int = ...,
+        device: str | torch.device | None = ...,
+        precision: Precision = ...,
+        media: bool = ...,
+    ) -> dict[Layer, Features]: ...
+
+    def embed(
+        self,
+        source: Source,
+        layer: Layer | Literal["both"] = "projector",
+        batch_size: int = 1024,
+        device: str | torch.device | None = None,
+        precision: Precision = "32-true",
+        media: bool = True,
+    ) -> Features | dict[Layer, Features]:
+        """The features of every sample, batch norm in evaluation mode.
+
+        Images are read batch by batch and may be a memory map larger than memory.
+
+        Args:
+            source: images as uint8; normalised here.
+            layer: "projector", "encoder", or "both" for a dictionary of the two from one pass.
+            batch_size: samples a batch.
+            device: where to compute; None is where the model is.
+            precision: "32-true" or "bf16-mixed".
+            media: embed the images up to 64 pixels a side as they are, and thumbnails of larger ones.
+        """
+        layers: tuple[Layer, ...] = ("encoder", "projector") if layer == "both" else (layer,)
+        features = features_of(
+            self,
+            source,
+            range(len(source)),
+            layers,
+            batch_size=batch_size,
+            device=device,
+            precision=precision,
+            media=media,
         )
+        return features if layer == "both" else features[layer]
 
-    def save(self, folder: Path) -> None:
-        """Write `config.json` and `model.safetensors`."""
-        with said_plainly(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        tensors = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
-        write_bytes(folder / "model.safetensors", save_tensors(tensors))
-        write_bytes(folder / "config.json", json.dumps(asdict(self.config), indent=1).encode())
+    def save(self, folder: str | Path) -> None:
+        """Write `config.json`, `model.safetensors` and a model card, `README.md`."""
+        from nonneg.models._store import save
 
-
-def load(path: str | Path) -> Model:
-    """The model of a run (`runs/x`) or of a model folder (`runs/x/model`), ready to `embed`."""
-    folder = Path(path)
-    with read_plainly(folder):
-        folder = folder / "model" if (folder / "model").is_dir() else folder
-        described, weights = folder / "config.json", folder / "model.safetensors"
-        for part in (described, weights):
-            if not part.is_file():
-                raise InputError(f"{path} holds no trained model: {part} is missing")
-        text, content = described.read_bytes(), weights.read_bytes()
-    try:
-        config = ModelConfig(**json.loads(text))
-        fits = all(type(getattr(config, field.name)) is field.type for field in fields(config))
-    except (ValueError, TypeError, RecursionError):
-        fits = False
-    if not fits:
-        expected = ", ".join(field.name for field in fields(ModelConfig))
-        raise InputError(f"{described} does not describe a nonneg model, expected the fields {expected}")
-    try:
-        with torch.device("meta"):  # takes no memory, whatever sizes the file claims
-            model = Model(config)
-        model.load_state_dict(load_tensors(content), assign=True)
-    except (SafetensorError, RuntimeError, ValueError, TypeError, OverflowError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{weights} does not fit its config.json: {reason}") from error
-    return model.eval()
+        save(self, Path(folder))
 
 
-def _png(image: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> bytes:
-    buffer = io.BytesIO()
-    Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(buffer, "png")
-    return buffer.getvalue()
+def _projector(config: ModelConfig, width: int) -> nn.Sequential:
+    if config.projector_depth == 0 and config.features != width:
+        raise InputError(
+            f"features is {config.features} with projector_depth 0, expected the width of encoder"
+            f" {config.encoder!r}, {width}"
+        )
+    projector = nn.Sequential()
+    for _ in range(config.projector_depth - 1):
+        projector.append(nn.Linear(width, config.projector_width, bias=not config.projector_batch_norm))
+        if config.projector_batch_norm:
+            projector.append(nn.BatchNorm1d(config.projector_width))
+        projector.append(nn.ReLU())
+        width = config.projector_width
+    if config.projector_depth:
+        projector.append(nn.Linear(width, config.features))
+    if config.rectify != "none":
+        projector.append(NonNegative(config.rectify, k=config.top_k or None))
+    return projector

@@ -1,5 +1,6 @@
 """A run's folder: what was asked for, what happened, what came out."""
 
+import dataclasses
 import json
 import os
 import platform
@@ -11,19 +12,30 @@ from typing import Any
 
 import torch
 
-from nonneg.durable import claim_folder, said_plainly, write_bytes
-from nonneg.training.config import TrainConfig, as_toml
+from nonneg.durable import claim_folder, made_by, said_plainly, write_bytes
+from nonneg.errors import InputError
+from nonneg.training._checkpoint import Checkpoints
+from nonneg.training.config import TrainConfig, as_toml, load_recipe
 
-CONFIG, LOG, ENVIRONMENT, MODEL = "config.toml", "log.jsonl", "environment.json", "model"
+CONFIG, LOG, ENVIRONMENT, MODEL, CHECKPOINTS = "config.toml", "log.jsonl", "environment.json", "model", "checkpoints"
+BROKEN, BOARD = "broken.json", "tensorboard"
+_MAKER = "nonneg train"
 
 
 class RunFolder:
-    """Where a training run writes."""
+    """Where a training run writes. A folder with the same run unfinished is taken up again."""
 
     def __init__(self, folder: Path, config: TrainConfig, overwrite: bool, device: torch.device) -> None:
-        made = {"made_by": "nonneg train", **environment(device)}
-        self.folder = claim_folder(folder, ENVIRONMENT, made, {CONFIG, LOG, MODEL}, overwrite)
-        write_bytes(folder / CONFIG, as_toml(config).encode())
+        self.folder = folder
+        self.resumes = not overwrite and _is_unfinished(folder)
+        if self.resumes:
+            _refuse_another(folder, config)
+        else:
+            made = {"made_by": _MAKER, **environment(device)}
+            holds = {CONFIG, LOG, MODEL, CHECKPOINTS, BROKEN, BOARD}
+            claim_folder(folder, ENVIRONMENT, made, holds, overwrite)
+            write_bytes(folder / CONFIG, as_toml(config).encode())
+        self.checkpoints = Checkpoints(folder / CHECKPOINTS)
 
     @property
     def model(self) -> Path:
@@ -33,6 +45,50 @@ class RunFolder:
         """Append a line to the log; what was logged before stays readable, whatever happens."""
         with said_plainly(self.folder / LOG), (self.folder / LOG).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+
+    def keep_log(self, epochs: int) -> None:
+        """Only the first epochs: those after the checkpoint are trained again."""
+        if (self.folder / LOG).exists():
+            lines = [json.dumps(line) + "\n" for line in read_log(self.folder) if line["epoch"] <= epochs]
+            write_bytes(self.folder / LOG, "".join(lines).encode())
+
+    def record_resumption(self, step: int, device: torch.device) -> None:
+        """Add to the environment where the run went on from `step`: it may be another machine."""
+        made = read_environment(self.folder)
+        again = [*made.get("resumed", []), {"step": step, **environment(device)}]
+        write_bytes(self.folder / ENVIRONMENT, json.dumps({**made, "resumed": again}, indent=1).encode())
+
+    def record_broken(self, names: tuple[str, ...]) -> None:
+        """Which samples were left out because they cannot be read."""
+        if names:
+            write_bytes(self.folder / BROKEN, json.dumps(names, indent=1).encode())
+
+
+def _is_unfinished(folder: Path) -> bool:
+    with said_plainly(folder, "read"):
+        begun = (folder / CONFIG).is_file() and made_by(folder / ENVIRONMENT) == _MAKER
+        return begun and not (folder / MODEL).exists()
+
+
+def _refuse_another(folder: Path, config: TrainConfig) -> None:
+    """An unfinished run goes on only as it began."""
+    begun = load_recipe(str(folder / CONFIG))
+    for name, was, now in _differences(begun, config, ""):
+        raise InputError(
+            f"{folder} holds an unfinished run with {name} {was!r}, not {now!r}; go on with the same, choose another"
+            " folder or pass --overwrite to start over"
+        )
+
+
+def _differences(a: Any, b: Any, prefix: str) -> list[tuple[str, Any, Any]]:
+    found = []
+    for item in dataclasses.fields(a):
+        was, now = getattr(a, item.name), getattr(b, item.name)
+        if dataclasses.is_dataclass(was):
+            found += _differences(was, now, f"{prefix}{item.name}.")
+        elif was != now:
+            found.append((f"{prefix}{item.name}", was, now))
+    return found
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:

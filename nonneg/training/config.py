@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nonneg.errors import InputError
+from nonneg.models import ModelConfig
 from nonneg.views import ViewConfig
 
 
@@ -20,35 +21,70 @@ class TrainConfig:
     """Everything that decides a run. What is printed is what runs; nothing is rescaled in silence."""
 
     data: str = "digits"
-    """What to learn from: digits or shapes (both bundled)."""
+    """What to learn from: digits or shapes (both bundled), or the path of a folder, tar, Parquet or array of images."""
+    image_size: int = 0
+    """Side to which images are resized once, when they are cached; 0 keeps them as they are, all of one size."""
+    skip_broken: bool = False
+    """Leave out images that cannot be read, and record which; otherwise they are listed and nothing is trained."""
     seed: int = 0
     """Of the weights, the order of samples and the views."""
     epochs: int = 80
     batch_size: int = 256
-    """Samples a step; each gives two views. A last, smaller batch is left out."""
+    """Samples an update, over all processes together. A last, smaller batch is left out."""
+    accumulate: int = 1
+    """Parts a batch is taken in, one after the other; negatives then come from the same part only."""
 
-    loss: Literal["info_nce", "spectral"] = "info_nce"
+    loss: Literal["info_nce", "spectral", "sup_con", "cross_entropy"] = "info_nce"
+    """SimCLR's, the spectral one, and with labels: supervised contrastive, cross entropy (one view a sample)."""
     temperature: float = 0.2
-    """Of info_nce."""
+    """Of info_nce and sup_con."""
+    rectify_weight: bool = False
+    """Whether the classifier's weight goes through relu too; of cross_entropy."""
 
-    encoder: Literal["convnet_8", "convnet_24"] = "convnet_8"
-    """Three convolutions, for images of about 8 or about 24 pixels a side."""
+    encoder: str = "convnet_8"
+    """convnet_8, convnet_24 (for images of about so many pixels a side), resnet18, resnet34, resnet50, timm:NAME
+    or transformers:NAME."""
+    stem: Literal["standard", "small", "small_pad_2"] = "standard"
+    """How a ResNet begins: small is one 3x3 convolution for images of about 32 pixels; small_pad_2 pads it by 2."""
+    pretrained: bool = False
+    """Start from the published weights of a timm: or transformers: encoder."""
+    projector_depth: int = 2
+    """Linear layers of the projector; 0: the features are the encoder's output."""
     projector_width: int = 256
-    """Width of the projector's hidden layer."""
+    """Width of the projector's hidden layers."""
+    projector_batch_norm: bool = False
+    """Batch norm after the projector's hidden layers."""
     features: int = 128
     """Width of the projector's output."""
     rectify: Literal["none", "relu", "rep_relu", "softplus", "sigmoid", "exp", "top_k", "gelu", "leaky_relu"] = "relu"
     """The map at the projector's end. none is plain contrastive learning; gelu and leaky_relu are controls."""
     top_k: int = 0
     """How many features of a sample stay active, for rectify top_k; 0 otherwise."""
+    mean: tuple[float, ...] = ()
+    """Subtracted from each channel of a view in 0 to 1; empty for nothing."""
+    std: tuple[float, ...] = ()
+    """Each channel is divided by it; empty for nothing."""
 
+    optimiser: Literal["adamw", "sgd", "lars"] = "adamw"
     lr: float = 0.003
-    """AdamW's peak learning rate, reached after the warm-up, then lowered to 0 along a cosine."""
+    """Peak learning rate, reached after the warm-up, then lowered to 0 along a cosine."""
+    momentum: float = 0.9
+    """Of sgd and lars."""
     weight_decay: float = 0.0001
+    trust: float = 0.02
+    """Of lars: a step is at most this share of a weight's length."""
     warmup_epochs: int = 5
 
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    precision: Literal["32-true", "bf16-mixed"] = "32-true"
+    precision: Literal["32-true", "bf16-mixed", "64-true"] = "32-true"
+    compile: Literal["auto", "graph", "forward", "off"] = "auto"
+    """graph: the whole step is compiled and replayed as one CUDA graph; forward: the forward pass is compiled. auto is
+    graph on one CUDA device without accumulation, forward on several, off elsewhere."""
+    data_on: Literal["auto", "device", "disk"] = "auto"
+    """Where images wait: all on the device, or on disk with the next batches read ahead. auto: on the device if they
+    fit."""
+    checkpoint_steps: int = 1000
+    """A checkpoint after every so many updates, and when stopped."""
 
     views: ViewConfig = field(default_factory=ViewConfig)
 
@@ -56,30 +92,76 @@ class TrainConfig:
         for owner, prefix in ((self, ""), (self.views, "views.")):
             for item in dataclasses.fields(owner):
                 value = getattr(owner, item.name)
-                if isinstance(value, float) and not math.isfinite(value):
-                    raise InputError(f"{prefix}{item.name} is {value}, expected a finite number")
-        least = {"seed": 0, "epochs": 1, "batch_size": 2, "projector_width": 1, "features": 1, "top_k": 0}
-        for name, bound in {**least, "warmup_epochs": 0, "weight_decay": 0}.items():
+                for number in value if isinstance(value, tuple) else (value,):
+                    if isinstance(number, float) and not math.isfinite(number):
+                        raise InputError(f"{prefix}{item.name} is {number}, expected a finite number")
+        least = {"seed": 0, "epochs": 1, "batch_size": 2, "accumulate": 1, "image_size": 0, "checkpoint_steps": 1}
+        for name, bound in {**least, "warmup_epochs": 0, "weight_decay": 0, "momentum": 0}.items():
             if getattr(self, name) < bound:
                 raise InputError(f"{name} is {getattr(self, name)}, expected at least {bound}")
-        most = {"seed": 2**32 - 1, "epochs": 2**31, "projector_width": 2**20, "features": 2**20}
+        most = {"seed": 2**32 - 1, "epochs": 2**31, "projector_width": 2**20, "features": 2**20, "image_size": 2**13}
         for name, bound in most.items():
             if getattr(self, name) > bound:
                 raise InputError(f"{name} is {getattr(self, name)}, expected at most {bound}")
-        for name in ("temperature", "lr"):
+        for name in ("temperature", "lr", "trust"):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} is {getattr(self, name)}, expected more than 0")
+        if self.momentum >= 1:
+            raise InputError(f"momentum is {self.momentum}, expected less than 1")
         if self.warmup_epochs > self.epochs:
             raise InputError(f"warmup_epochs is {self.warmup_epochs}, expected at most epochs, {self.epochs}")
-        if (self.rectify == "top_k") != (self.top_k > 0):
-            raise InputError(f"top_k is {self.top_k} with rectify {self.rectify!r}; top_k needs 1 or more, others 0")
-        if self.top_k > self.features:
-            raise InputError(f"top_k is {self.top_k}, expected at most features, {self.features}")
+        if self.batch_size % self.accumulate or self.batch_size < 2 * self.accumulate:
+            raise InputError(
+                f"batch_size is {self.batch_size}, expected a multiple of accumulate, {self.accumulate}, with at least"
+                " 2 samples a part"
+            )
+        if self.compile == "graph" and self.accumulate > 1:
+            raise InputError("compile is 'graph' with accumulate above 1, expected forward or off")
+        if self.rectify_weight and self.loss != "cross_entropy":
+            raise InputError(f"rectify_weight is true with loss {self.loss!r}, which has no classifier")
+        self._check_views()
+        # What the network itself cannot be is refused before any image is read.
+        self.model(channels=max(len(self.mean), 1), image_size=0, classes=2 if self.loss == "cross_entropy" else 0)
+
+    def _check_views(self) -> None:
+        v = self.views
         for view in dataclasses.fields(ViewConfig):
-            if getattr(self.views, view.name) < 0:
-                raise InputError(f"views.{view.name} is {getattr(self.views, view.name)}, expected at least 0")
-        if self.views.scale >= 1:
-            raise InputError(f"views.scale is {self.views.scale}, expected less than 1")
+            value = getattr(v, view.name)
+            if value < 0:
+                raise InputError(f"views.{view.name} is {value}, expected at least 0")
+            if view.name.endswith("_p") and value > 1:
+                raise InputError(f"views.{view.name} is {value}, expected a probability")
+        for name, most in {"hue": 0.5, "crop_most": 1.0}.items():
+            if getattr(v, name) > most:
+                raise InputError(f"views.{name} is {getattr(v, name)}, expected at most {most:g}")
+        if v.scale >= 1:
+            raise InputError(f"views.scale is {v.scale}, expected less than 1")
+        if not 0 < v.crop_least <= v.crop_most:
+            raise InputError(f"views.crop_least is {v.crop_least}, expected more than 0, at most crop_most")
+        if v.crop_ratio < 1:
+            raise InputError(f"views.crop_ratio is {v.crop_ratio}, expected at least 1")
+        if v.blur_least > v.blur_most:
+            raise InputError(f"views.blur_least is {v.blur_least}, expected at most blur_most, {v.blur_most}")
+
+    def model(self, channels: int, image_size: int, classes: int) -> ModelConfig:
+        """The network for images of so many channels and pixels a side; classes of a classifier, 0 for none."""
+        return ModelConfig(
+            encoder=self.encoder,
+            stem=self.stem,
+            channels=channels,
+            image_size=image_size,
+            pretrained=self.pretrained,
+            projector_depth=self.projector_depth,
+            projector_width=self.projector_width,
+            projector_batch_norm=self.projector_batch_norm,
+            features=self.features,
+            rectify=self.rectify,
+            top_k=self.top_k,
+            classes=classes,
+            rectify_weight=self.rectify_weight,
+            mean=self.mean,
+            std=self.std,
+        )
 
 
 def recipes() -> dict[str, Path]:
@@ -147,6 +229,10 @@ def _checked(hint: Any, value: Any, name: str) -> Any:
         if value not in typing.get_args(hint):
             raise InputError(f"{name} is {value!r}, expected one of {', '.join(map(str, typing.get_args(hint)))}")
         return value
+    if typing.get_origin(hint) is tuple:
+        if not isinstance(value, list) or not all(type(number) in (int, float) for number in value):
+            raise InputError(f"{name} is {value!r}, expected a list of numbers")
+        return tuple(float(number) for number in value)
     if hint is float and type(value) is int:
         return float(value)
     if type(value) is not hint:

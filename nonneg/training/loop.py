@@ -1,100 +1,189 @@
 """The training loop, top to bottom: config in, run folder out."""
 
+import hashlib
 import logging
 import math
+import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
+from torch import Tensor, nn
 
 from nonneg import metrics
-from nonneg.data import open_source
-from nonneg.errors import InputError
-from nonneg.models import Model, ModelConfig
-from nonneg.training._progress import progress_bar
-from nonneg.training._run import RunFolder
-from nonneg.training._step import epoch_order, learning_rate, step
+from nonneg.data import Source, open_source
+from nonneg.errors import InputError, StoppedError
+from nonneg.models import Model
+from nonneg.training._checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
+from nonneg.training._feed import open_feed
+from nonneg.training._optimisers import learning_rate, optimiser_of
+from nonneg.training._progress import progress_bar, say
+from nonneg.training._run import BOARD, RunFolder
+from nonneg.training._step import Step
+from nonneg.training._stop import StopSignals
+from nonneg.training._watch import Watch
 from nonneg.training.config import TrainConfig
+
+_PATHS = {
+    "graph": "compiled, the whole step replayed as one CUDA graph",
+    "forward": "the forward pass compiled",
+    "off": "run plainly, nothing compiled",
+}
 
 
 def train(
-    config: TrainConfig, out: str | Path, *, overwrite: bool = False, progress: bool = True, title: str = "training"
+    config: TrainConfig,
+    out: str | Path,
+    *,
+    overwrite: bool = False,
+    progress: bool = True,
+    title: str = "training",
+    tensorboard: bool = False,
+    loggers: Sequence[Any] = (),
 ) -> Path:
-    """Train a model and write a run: config, log (a line an epoch), environment, model.
+    """Train a model and write a run: config, log (a line an epoch), checkpoints, environment, model.
+
+    Started again on the folder of an unfinished run, it goes on where that one stopped. Under torchrun
+    or SLURM it trains on all processes together, with the same result as one.
 
     Args:
         config: everything that decides the run.
-        out: the run's folder; must not exist yet.
-        overwrite: replace an earlier run in that folder.
-        progress: show a progress bar.
+        out: the run's folder; must not hold a finished run.
+        overwrite: start over, whatever run is in that folder.
+        progress: show a progress bar and say which data and which path are used.
         title: what the bar says.
+        tensorboard: write the log for TensorBoard, too.
+        loggers: Lightning loggers that get the log's figures.
 
     Returns:
         The run's folder, for `nonneg.load`.
     """
-    source = open_source(config.data, "train")
-    samples, _, _, channels = source.images.shape
-    steps_per_epoch = samples // config.batch_size
-    if steps_per_epoch == 0:
-        raise InputError(f"batch_size is {config.batch_size}, expected at most the {samples} samples of {config.data}")
-    fabric = _fabric(config)
-    # Nothing is written, and nothing overwritten, before everything that can be refused has been.
-    run = RunFolder(Path(out), config, overwrite, fabric.device)
-    torch.manual_seed(config.seed)
-    network = Model(
-        ModelConfig(
-            encoder=config.encoder,
-            channels=channels,
-            projector_width=config.projector_width,
-            features=config.features,
-            rectify=config.rectify,
-            top_k=config.top_k,
-        )
+    source = open_source(
+        config.data, "train", image_size=config.image_size, skip_broken=config.skip_broken, progress=progress
     )
-    optimiser = torch.optim.AdamW(network.parameters(), lr=config.lr, weight_decay=config.weight_decay)
-    model, optimiser = fabric.setup(network, optimiser)
-    # The data fits: it lies on the device as uint8 and views are drawn there.
-    images = fabric.to_device(torch.from_numpy(source.images).permute(0, 3, 1, 2).contiguous())
+    classes = _classes(source, config)
+    fabric = _fabric(config, [*loggers, *([_board(Path(out))] if tensorboard else [])])
+    steps_per_epoch, share = _shares(source, config, fabric.world_size)
+    path = _path(config, fabric)
+    torch.manual_seed(config.seed)
+    channels, side = source.images.shape[3], config.views.size or source.images.shape[1]
+    network = Model(config.model(channels, side, classes if config.loss == "cross_entropy" else 0))
+    # Nothing is written, and nothing overwritten, before everything that can be refused has been.
+    run = _open_run(Path(out), config, overwrite, fabric)
+    run.record_broken(source.skipped)
 
+    dtype = torch.float64 if config.precision == "64-true" else torch.float32
+    network.to(fabric.device, dtype)
+    if fabric.device.type == "cuda":
+        torch.backends.cudnn.benchmark = True  # every step has the same shapes: it pays to try which kernel is fastest
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if fabric.world_size > 1:
+            network = nn.SyncBatchNorm.convert_sync_batchnorm(network)
+    watch = Watch(network.encoder_width, config.features, classes, fabric.device, dtype)
+    step = Step(fabric, network, optimiser_of(network.parameters(), config, fabric.device), watch, config, path)
+    feed = open_feed(source, config, fabric.device)
+    done = _restore(run, step, source) if run.resumes else 0
+
+    show = progress and fabric.is_global_zero
+    if show:
+        images = "x".join(map(str, source.images.shape[1:3]))
+        say(f"Data: {len(source):,} images of {images} pixels, {feed.where}.")
+        say(f"Step: {_PATHS[path]}; {config.precision}, {fabric.world_size} x {fabric.device.type}.")
+        if run.resumes:
+            say(f"Going on after {done:,} of {config.epochs * steps_per_epoch:,} steps.")
     steps, warmup = config.epochs * steps_per_epoch, config.warmup_epochs * steps_per_epoch
-    with progress_bar(config.epochs, title, progress) as advance, _interruption_explained(run.folder):
-        for epoch in range(config.epochs):
-            start = time.perf_counter()
-            model.train()
-            order = fabric.to_device(epoch_order(samples, config.seed, epoch))
-            batch_losses = []
-            for i in range(steps_per_epoch):
-                for group in optimiser.param_groups:
-                    group["lr"] = learning_rate(config, epoch * steps_per_epoch + i, steps, warmup)
-                batch = order[i * config.batch_size : (i + 1) * config.batch_size]
-                loss, z = step(fabric, model, optimiser, images, batch, config, epoch)
-                batch_losses.append(loss)
-            mean_loss = float(torch.stack(batch_losses).mean())
-            _refuse_non_finite(mean_loss, epoch, config)
+    mine = slice(fabric.global_rank * share, (fabric.global_rank + 1) * share)
+    network.train()
+    with progress_bar(config.epochs, done // steps_per_epoch, title, show) as bar, StopSignals(fabric.device) as stop:
+        for epoch in range(done // steps_per_epoch, config.epochs):
+            start, first = time.perf_counter(), done % steps_per_epoch
+            order = epoch_order(len(source), config.seed, epoch)[: steps_per_epoch * config.batch_size]
+            for batch in feed.batches(order.view(steps_per_epoch, config.batch_size)[first:, mine]):
+                step(batch, epoch, learning_rate(config, done, steps, warmup))
+                done += 1
+                told = stop.agreed(done)
+                if told or done % config.checkpoint_steps == 0:
+                    _refuse_to_diverge(float(watch.loss), epoch, config)
+                    _save(run, step, source, done)
+                if told:
+                    _leave(run, told, done, steps)
+            watch.reduce(step.group)
+            figures = watch.figures()
+            watch.clear()
+            _refuse_to_diverge(figures["loss"], epoch, config)
+            _refuse_to_die(figures, epoch, config)
+            seconds = time.perf_counter() - start
+            views = (steps_per_epoch - first) * config.batch_size * step.views_per_sample
             line = {
                 "epoch": epoch + 1,
-                "loss": mean_loss,
-                "lr": optimiser.param_groups[0]["lr"],
-                "sparsity": metrics.sparsity(z),  # of the last batch, as is the number of live features
-                "live": int(metrics.live_features(z).sum()),
-                "seconds": time.perf_counter() - start,
+                "step": done,
+                **figures,
+                "effective_rank": metrics.effective_rank(step.last_features),  # of this process's last batch
+                "lr": learning_rate(config, done - 1, steps, warmup),
+                "views_per_second": views / seconds,
+                "seconds": seconds,
             }
-            run.log(line)
-            advance(line)
-    network.save(run.model)
+            if fabric.is_global_zero:
+                run.log(line)
+                fabric.log_dict({k: v for k, v in line.items() if k != "epoch"}, step=epoch + 1)
+                bar(line)
+    if fabric.is_global_zero:
+        run.checkpoints.wait()
+        network.save(run.model)
+    fabric.barrier()
     return run.folder
 
 
-def _fabric(config: TrainConfig) -> Any:
+def epoch_order(samples: int, seed: int, epoch: int) -> Tensor:
+    """A permutation of the samples that depends on (seed, epoch) alone."""
+    generator = torch.Generator().manual_seed((seed << 20) + epoch)
+    return torch.randperm(samples, generator=generator)
+
+
+# Before the first step
+
+
+def _classes(source: Source, config: TrainConfig) -> int:
+    if source.labels is None:
+        if config.loss in ("sup_con", "cross_entropy"):
+            raise InputError(f"loss is {config.loss!r}, which needs labels, and {config.data} has none")
+        return 0
+    if config.loss in ("sup_con", "cross_entropy") and source.labels.min() < 0:
+        raise InputError(f"loss is {config.loss!r}, which needs a label for every sample, and {config.data} lacks some")
+    return int(source.labels.max()) + 1
+
+
+def _shares(source: Source, config: TrainConfig, processes: int) -> tuple[int, int]:
+    """Steps an epoch, and samples of a step for each process."""
+    if len(source) < config.batch_size:
+        raise InputError(
+            f"batch_size is {config.batch_size}, expected at most the {len(source)} samples of {config.data}"
+        )
+    if config.batch_size % (processes * config.accumulate):
+        raise InputError(
+            f"batch_size is {config.batch_size}, expected a multiple of the {processes} processes"
+            + (f" times accumulate, {config.accumulate}" if config.accumulate > 1 else "")
+        )
+    return len(source) // config.batch_size, config.batch_size // processes
+
+
+def _fabric(config: TrainConfig, loggers: list[Any]) -> Any:
     from lightning_fabric import Fabric  # takes a second to import, which a refused config need not wait for
 
     # It tells whoever has Tensor Cores to lower float32's precision; that is the config's business.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    here, nodes = _processes()
     try:
-        fabric = Fabric(accelerator=config.accelerator, devices=1, precision=config.precision)
+        fabric = Fabric(
+            accelerator=config.accelerator,
+            devices=here,
+            num_nodes=nodes,
+            strategy="ddp" if here * nodes > 1 else "auto",
+            loggers=loggers,  # precision is the step's, so that it is the same whether compiled or not
+        )
     except (RuntimeError, ValueError) as error:
         raise InputError(
             f"accelerator {config.accelerator!r} cannot be used: {' '.join(str(error).split())}"
@@ -103,18 +192,143 @@ def _fabric(config: TrainConfig) -> Any:
     return fabric
 
 
-@contextmanager
-def _interruption_explained(folder: Path) -> Iterator[None]:
-    """Ctrl-C stays an interrupt and says what is left."""
+def _processes() -> tuple[int, int]:
+    """Processes on this node and nodes, as torchrun or srun started them; 1 and 1 otherwise."""
+    env = os.environ
+    if "LOCAL_WORLD_SIZE" in env and "WORLD_SIZE" in env:
+        here = int(env["LOCAL_WORLD_SIZE"])
+        return here, int(env["WORLD_SIZE"]) // here
+    if "SLURM_NTASKS_PER_NODE" in env and "SLURM_PROCID" in env:
+        return int(env["SLURM_NTASKS_PER_NODE"]), int(env.get("SLURM_NNODES", "1"))
+    return 1, 1
+
+
+def _path(config: TrainConfig, fabric: Any) -> str:
+    """Which way the step takes. 'auto' is the fastest that works here."""
+    on_gpu = fabric.device.type == "cuda"
+    can_record = on_gpu and fabric.world_size == 1 and config.accumulate == 1 and config.precision != "64-true"
+    if config.compile == "graph" and not can_record:
+        raise InputError(
+            f"compile is 'graph' on {fabric.world_size} x {fabric.device.type} in {config.precision}, expected one CUDA"
+            " device in float32 or bf16"
+        )
+    if config.compile != "auto":
+        return config.compile
+    return "graph" if can_record else "forward" if on_gpu else "off"
+
+
+def _board(folder: Path) -> Any:
+    from lightning_fabric.loggers.tensorboard import TensorBoardLogger
+
     try:
-        yield
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"stopped; {folder} holds the config and the log so far, no model") from None
+        return TensorBoardLogger(folder, name=BOARD, version="")
+    except ModuleNotFoundError as error:
+        raise InputError("tensorboard is not installed; pip install tensorboard, or leave --tensorboard out") from error
 
 
-def _refuse_non_finite(loss: float, epoch: int, config: TrainConfig) -> None:
+def _open_run(out: Path, config: TrainConfig, overwrite: bool, fabric: Any) -> RunFolder:
+    """The first process decides whether the folder can be had; the others follow it."""
+    if fabric.is_global_zero:
+        run = RunFolder(out, config, overwrite, fabric.device)
+    fabric.barrier()
+    if not fabric.is_global_zero:
+        run = RunFolder(out, config, False, fabric.device)
+    run.resumes = fabric.broadcast(run.resumes)
+    return run
+
+
+# Saving and going on
+
+
+def _save(run: RunFolder, step: Step, source: Source, done: int) -> None:
+    """All processes take part, the first one writes; it writes while training goes on."""
+    step.watch.reduce(step.group)
+    states = _gathered(torch.get_rng_state(), step)
+    tensors = {f"model.{name}": tensor for name, tensor in step.model.state_dict().items()}
+    tensors |= {f"optimiser.{name}": tensor for name, tensor in optimiser_tensors(step.optimiser.optimizer)}
+    tensors |= {f"watch.{name}": tensor for name, tensor in step.watch.tensors().items()}
+    tensors |= {f"random.{rank}": state for rank, state in enumerate(states)}
+    if step.fabric.device.type == "cuda":
+        states = _gathered(torch.cuda.get_rng_state(step.fabric.device), step)
+        tensors |= {f"random.cuda.{rank}": state for rank, state in enumerate(states)}
+    if step.fabric.is_global_zero:
+        copies = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
+        run.checkpoints.save(Checkpoint(done, _fingerprint(source), copies))
+    else:
+        step.watch.clear()  # the first process has the sums of all now
+
+
+def _restore(run: RunFolder, step: Step, source: Source) -> int:
+    """The state of the newest checkpoint; returns the updates done by then."""
+    checkpoint = run.checkpoints.newest()
+    done = checkpoint.step if checkpoint else 0
+    if checkpoint:
+        if checkpoint.data != _fingerprint(source):
+            raise InputError(
+                f"{run.folder} was trained on other data than {step.config.data} holds now; put it back or pass"
+                " --overwrite to start over"
+            )
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "watch": {}, "random": {}}
+        for name, tensor in checkpoint.tensors.items():
+            part, rest = name.split(".", 1)
+            parts[part][rest] = tensor
+        step.model.load_state_dict(parts["model"])
+        restore_optimiser(step.optimiser.optimizer, parts["optimiser"])
+        for name, tensor in step.watch.tensors().items():
+            tensor.copy_(parts["watch"][name])
+        if not step.fabric.is_global_zero:
+            step.watch.clear()
+        rank = step.fabric.global_rank
+        if str(rank) in parts["random"]:
+            torch.set_rng_state(parts["random"][str(rank)])
+        if step.fabric.device.type == "cuda" and f"cuda.{rank}" in parts["random"]:
+            torch.cuda.set_rng_state(parts["random"][f"cuda.{rank}"], step.fabric.device)
+    if step.fabric.is_global_zero:
+        run.keep_log(done // (len(source) // step.config.batch_size))
+        run.record_resumption(done, step.fabric.device)
+    return done
+
+
+def _gathered(state: Tensor, step: Step) -> list[Tensor]:
+    """One of each process."""
+    if step.group is None:
+        return [state]
+    here = state.to(step.fabric.device)
+    states = [torch.empty_like(here) for _ in range(step.fabric.world_size)]
+    dist.all_gather(states, here)
+    return states
+
+
+def _fingerprint(source: Source) -> str:
+    """Of the samples and their order; the images are behind their names."""
+    digest = hashlib.sha256(repr((source.images.shape, str(source.images.dtype))).encode())
+    for name in source.ids:
+        digest.update(name.encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _leave(run: RunFolder, told: int, done: int, steps: int) -> None:
+    run.checkpoints.wait()
+    raise StoppedError(
+        f"stopped after {done:,} of {steps:,} steps; {run.folder} holds them, and the same command goes on from there",
+        signal=told,
+    )
+
+
+# What ends a run
+
+
+def _refuse_to_diverge(loss: float, epoch: int, config: TrainConfig) -> None:
     if not math.isfinite(loss):
         raise InputError(
             f"the loss became {loss} in epoch {epoch + 1}: training diverged at lr {config.lr:g} with"
             f" rectify {config.rectify!r}; lower lr, lengthen warmup_epochs or raise temperature"
+        )
+
+
+def _refuse_to_die(figures: dict[str, float], epoch: int, config: TrainConfig) -> None:
+    if not figures["live"]:
+        raise InputError(
+            f"all {config.features} features were 0 for every sample of epoch {epoch + 1}: nothing is left to learn"
+            f" with rectify {config.rectify!r} at lr {config.lr:g}; lower lr or set rectify to rep_relu"
         )

@@ -33,14 +33,15 @@ def philox(counter: tuple[Tensor, ...], key: tuple[int, int]) -> tuple[Tensor, .
     return c0, c1, c2, c3
 
 
-def uniform(n: int, seed: int, epoch: int, sample: Tensor, view: int) -> Tensor:
+def uniform(n: int, seed: int, epoch: Tensor | int, sample: Tensor, view: Tensor | int) -> Tensor:
     """`(samples, n)` float32 numbers strictly between 0 and 1.
 
     Args:
         n: how many a sample.
         seed: of the run, 0 to 2⁶⁴ − 1.
-        epoch, view: which visit to the sample, and which of its views.
+        epoch: which visit to the sample; a number or a scalar int64 tensor.
         sample: `(samples,)` int64 sample numbers.
+        view: which of its views; a number or `(samples,)` int64.
 
     Example:
         >>> rows = torch.tensor([5, 9])
@@ -50,7 +51,11 @@ def uniform(n: int, seed: int, epoch: int, sample: Tensor, view: int) -> Tensor:
     """
     blocks = torch.arange((n + 3) // 4, device=sample.device)
     block, number = torch.broadcast_tensors(blocks, sample[:, None])
-    counter = (block, number, torch.full_like(block, epoch), torch.full_like(block, view))
+    zero = torch.zeros_like(block)
+    view = view[:, None] if isinstance(view, Tensor) else view
+    # The first and third word are multiplied at once; row and block numbers, which a compiler may keep in
+    # 32 bits, are the other two.
+    counter = (number, block, zero + epoch, zero + view)
     words = torch.stack(philox(counter, (seed & _MASK, seed >> 32 & _MASK)), dim=-1).flatten(1)[:, :n]
     # 23 bits and a half: the largest that float32 keeps below 1.
     return ((words >> 9).float() + 0.5) * 2**-23

@@ -1,90 +1,79 @@
-"""Two random views of each sample of a batch, drawn on the device with parameters of its own."""
-
-import math
-from dataclasses import dataclass
+"""Random views of the samples of a batch, drawn on the device with parameters of their own."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from nonneg.views._random import uniform
-
-# Uniform numbers a view takes before its pixel noise: rotate, scale, shift x and y, shear, brightness, contrast.
-_PARAMETERS = 7
-
-
-@dataclass(frozen=True)
-class ViewConfig:
-    """How far a view may differ from its sample; 0 leaves a property alone."""
-
-    rotate: float = 15.0
-    """Rotation by up to so many degrees either way."""
-    scale: float = 0.2
-    """Size times 1 − scale to 1 + scale."""
-    shift: float = 0.1
-    """Shift by up to this share of the side, in each direction."""
-    shear: float = 10.0
-    """Shear by up to so many degrees either way."""
-    brightness: float = 0.3
-    """Brightness times 1 − brightness to 1 + brightness."""
-    contrast: float = 0.0
-    """Contrast times 1 − contrast to 1 + contrast, about the view's mean."""
-    noise: float = 0.1
-    """Standard deviation of the noise on each pixel, where black is 0 and white is 1."""
+from nonneg.views import _ops
+from nonneg.views._config import ViewConfig
+from nonneg.views._draw import Drawn, draw
 
 
-def two_views(images: Tensor, samples: Tensor, config: ViewConfig, seed: int, epoch: int) -> Tensor:
+def random_views(
+    images: Tensor, samples: Tensor, config: ViewConfig, seed: int, epoch: Tensor | int, views: int = 2
+) -> Tensor:
     """First views of all samples, then second ones.
 
     Args:
         images: `(batch, channels, height, width)`, uint8 or float in 0 to 1.
+            Of float64 the views are made in float64, of all else in float32.
         samples: `(batch,)` int64, the samples' numbers in the data: with seed and epoch they
             determine the views, whatever the batch.
+        config: how far a view may differ.
+        seed, epoch: of the run; epoch may be a tensor on the device, so that a compiled or recorded
+            step need not be made anew for each.
+        views: how many of each sample.
 
     Returns:
-        `(2 * batch, channels, height, width)` float32 in 0 to 1.
+        `(views * batch, channels, height, width)` in 0 to 1, of the side `config.size` if that is set.
+
+    Example:
+        >>> images = torch.rand(3, 3, 8, 8)
+        >>> random_views(images, torch.arange(3), ViewConfig(flip_p=0.5), seed=0, epoch=0).shape
+        torch.Size([6, 3, 8, 8])
     """
-    floats = images.float() / 255 if images.dtype == torch.uint8 else images.float()
-    return torch.cat([_view(floats, samples, config, seed, epoch, number) for number in (0, 1)])
+    number = torch.arange(views, device=samples.device).repeat_interleave(len(samples))
+    drawn = draw(config, samples.repeat(views), number, seed, epoch, images.shape[1:], _working(images))
+    return make_views(images.repeat(views, 1, 1, 1), drawn, config)
 
 
-def _view(images: Tensor, samples: Tensor, config: ViewConfig, seed: int, epoch: int, number: int) -> Tensor:
-    pixels = images.shape[1:].numel() if config.noise else 0
-    drawn = uniform(_PARAMETERS + pixels, seed, epoch, samples, number)
-    # Columns to numbers in −1 to 1, shaped to multiply a batch of images.
-    rotate, scale, shift_x, shift_y, shear, brightness, contrast = (
-        2 * drawn[:, i].view(-1, 1, 1, 1) - 1 for i in range(_PARAMETERS)
+def make_views(images: Tensor, drawn: Drawn, config: ViewConfig) -> Tensor:
+    """One view of each image, made with these parameters.
+
+    Args:
+        images: `(views, channels, height, width)`, uint8 or float in 0 to 1.
+        drawn: the parameters, by `draw`.
+        config: decides which operations there are at all.
+
+    Returns:
+        Floats in 0 to 1, of the side `config.size` if that is set.
+    """
+    x = images.to(_working(images))
+    x = x / 255 if images.dtype == torch.uint8 else x
+    height, width = config.size or x.shape[2], config.size or x.shape[3]
+    colours = x.shape[1] == 3
+    jitters = tuple(
+        name
+        for name in ("brightness", "contrast", "saturation", "hue")
+        if getattr(config, name) and config.jitter_p and (colours or name in ("brightness", "contrast"))
     )
-    x = images
+    if config.crops or (height, width) != x.shape[2:]:
+        x = _ops.crop_and_flip(x, drawn, height, width)
+    elif config.flip_p:
+        x = _ops.flip(x, drawn.flip)
     if config.rotate or config.scale or config.shift or config.shear:
-        x = _affine(
-            x,
-            angle=rotate * math.radians(config.rotate),
-            size=1 + scale * config.scale,
-            shift_x=shift_x * config.shift,
-            shift_y=shift_y * config.shift,
-            shear=shear * math.radians(config.shear),
-        )
-    if config.contrast:
-        mean = x.mean((1, 2, 3), keepdim=True)
-        x = mean + (x - mean) * (1 + contrast * config.contrast)
-    if config.brightness:
-        x = x * (1 + brightness * config.brightness)
-    if config.noise:
-        x = x + config.noise * torch.special.ndtri(drawn[:, _PARAMETERS:]).view(x.shape)
+        x = _ops.affine(x, drawn)
+    if jitters:
+        x = _ops.jitter(x, drawn, jitters)
+    if config.grey_p and colours:
+        x = torch.where(drawn.grey[:, None, None, None], _ops.grey(x), x)
+    if config.blur_p:
+        x = _ops.blur(x, drawn.sigma, config.blur_most)
+    if config.solarise_p:
+        x = _ops.solarise(x, drawn.solarised)
+    if drawn.noise is not None:
+        x = x + config.noise * torch.special.ndtri(drawn.noise).view(x.shape)
     return x.clamp(0, 1)
 
 
-def _affine(x: Tensor, angle: Tensor, size: Tensor, shift_x: Tensor, shift_y: Tensor, shear: Tensor) -> Tensor:
-    """Shear, rotate and scale about the centre, then shift by a share of the side; edges are repeated."""
-    height, width = x.shape[-2:]
-    cos, sin, slant = angle.cos() / size, angle.sin() / size, shear.tan()
-    # affine_grid wants the map from output to input positions, the inverse of what is drawn, in units of
-    # half a side: so a shift by a whole side is 2, and a turn of an oblong image needs its aspect.
-    xx, xy = cos, (sin + cos * slant) * (height / width)
-    yx, yy = -sin * (width / height), cos - sin * slant
-    tx, ty = 2 * shift_x, 2 * shift_y
-    top = torch.cat((xx, xy, -xx * tx - xy * ty), dim=-1)
-    bottom = torch.cat((yx, yy, -yx * tx - yy * ty), dim=-1)
-    grid = F.affine_grid(torch.cat((top, bottom), dim=2).squeeze(1), list(x.shape), align_corners=False)
-    return F.grid_sample(x, grid, mode="bilinear", padding_mode="border", align_corners=False)
+def _working(images: Tensor) -> torch.dtype:
+    return torch.float64 if images.dtype == torch.float64 else torch.float32

@@ -53,3 +53,9 @@ def test_unknown_data_is_refused_by_name():
         open_source("mnist")
     with pytest.raises(InputError, match="split is 'dev'"):
         open_source("digits", "dev")
+
+
+def test_bundled_images_are_not_resized():
+    assert open_source("digits", image_size=8).images.shape == (1400, 8, 8, 1)
+    with pytest.raises(InputError, match="image_size is 224, but digits/train is an array of 8 x 8 images"):
+        open_source("digits", image_size=224)

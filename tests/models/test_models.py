@@ -1,109 +1,131 @@
-import json
-
 import numpy as np
 import pytest
 import torch
 
 from nonneg.data import open_source
 from nonneg.errors import InputError
-from nonneg.models import Model, ModelConfig, load
+from nonneg.models import Model, ModelConfig
 
-CONFIG = ModelConfig(encoder="convnet_8", channels=1, projector_width=16, features=12, rectify="relu", top_k=0)
+SMALL = {"encoder": "convnet_8", "channels": 1, "projector_width": 16, "features": 12}
 
 
-@pytest.fixture
-def model():
+def built(**change):
     torch.manual_seed(0)
-    return Model(CONFIG)
+    return Model(ModelConfig(**{**SMALL, **change}))
+
+
+def shapes(model):
+    return {name: tuple(tensor.shape) for name, tensor in model.projector.named_parameters()}
 
 
 @pytest.fixture
-def test_digits():
-    return open_source("digits", "test")
-
-
-def dense(features):
-    return features.codes.toarray() if features.is_sparse else features.codes
+def images():
+    return torch.rand(6, 1, 8, 8, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize(("rectify", "top_k", "lowest"), [("relu", 0, 0), ("top_k", 3, 0), ("none", 0, None)])
-def test_non_negativity_is_part_of_the_model(rectify, top_k, lowest, test_digits):
-    torch.manual_seed(0)
-    config = ModelConfig("convnet_8", 1, 16, 12, rectify, top_k)
-    codes = dense(Model(config).embed(test_digits))
-    assert codes.min() < 0 if lowest is None else codes.min() == lowest
+def test_non_negativity_is_part_of_the_model(rectify, top_k, lowest, images):
+    z = built(rectify=rectify, top_k=top_k)(images)
+    assert z.min() < 0 if lowest is None else z.min() == lowest
     if top_k:
-        assert (codes > 0).sum(1).max() <= top_k
+        assert (z > 0).sum(1).max() <= top_k
 
 
-def test_embed_uses_batch_norm_in_evaluation_mode(model, test_digits):
-    model.train()
-    whole, pieces = model.embed(test_digits), model.embed(test_digits, batch_size=7)
-    np.testing.assert_allclose(dense(whole), dense(pieces), rtol=1e-5, atol=1e-6)
-    assert model.training  # and leaves the model as it was
+def test_one_pass_gives_both_layers(images):
+    model = built().eval()
+    h, z = model.forward_layers(images)
+    assert torch.equal(h, model(images, "encoder"))
+    assert torch.equal(z, model(images))
+    assert (h.shape, z.shape) == ((6, 512), (6, 12))
 
 
-def test_embed_carries_samples_labels_and_provenance(model, test_digits):
-    features = model.embed(test_digits, "encoder")
-    assert features.shape == (397, 512)
-    assert features.provenance["layer"] == "encoder"
-    assert features.id(4) == test_digits.ids[4]
-    np.testing.assert_array_equal(features.labels, test_digits.labels)
-    import io
-
-    from PIL import Image
-
-    picture = np.asarray(Image.open(io.BytesIO(features.media(4))))
-    np.testing.assert_array_equal(picture, test_digits.images[4, ..., 0])
-
-
-def test_a_saved_model_gives_the_same_features(model, test_digits, tmp_path):
-    model.save(tmp_path / "run" / "model")
-    expected = dense(model.embed(test_digits))
-    for path in (tmp_path / "run", tmp_path / "run" / "model"):
-        loaded = load(path)
-        assert loaded.config == CONFIG
-        np.testing.assert_array_equal(dense(loaded.embed(test_digits)), expected)
-
-
-def test_data_of_other_channels_is_refused(model):
-    with pytest.raises(InputError, match="shapes/test has images of 3 channels, the model expects 1"):
-        model.embed(open_source("shapes", "test"))
-
-
-def test_what_is_not_a_model_gives_one_clear_sentence(model, tmp_path):
-    with pytest.raises(InputError, match="holds no trained model"):
-        load(tmp_path)
-    folder = tmp_path / "model"
-    model.save(folder)
-    (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-10])
-    with pytest.raises(InputError, match=r"does not fit its config\.json"):
-        load(folder)
-    model.save(folder)
-    config = json.loads((folder / "config.json").read_text())
-    for change, message in [
-        ({"rectify": "softplus"}, "saved under NonNegative 'relu', this module is 'softplus'"),
-        ({"rectify": "foo"}, "kind is 'foo'"),
-        ({"features": 13}, r"size mismatch for projector\.2\.weight"),
-        ({"features": 10**12}, "does not fit"),
-        ({"features": 2.5}, "does not describe a nonneg model"),
-        ({"features": -1}, "does not fit"),
-        ({"channels": None}, "does not describe a nonneg model"),
-        ({"encoder": "vgg"}, "encoder is 'vgg'"),
-        ({"colour": "red"}, "does not describe a nonneg model"),
-    ]:
-        (folder / "config.json").write_text(json.dumps({**config, **change}))
-        with pytest.raises(InputError, match=message) as error:
-            load(folder)
-        assert "\n" not in str(error.value)
-    for text in ("{", "[]", "{}", "[" * 100_000):
-        (folder / "config.json").write_text(text)
-        with pytest.raises(InputError, match="does not describe a nonneg model"):
-            load(folder)
-
-
-def test_an_unknown_layer_is_refused_and_the_model_left_as_it_was(model, test_digits):
-    model.train()
+def test_an_unknown_layer_is_refused(images):
     with pytest.raises(InputError, match="layer is 'encodr', expected encoder or projector"):
-        model.embed(test_digits, "encodr")
-    assert model.training
+        built()(images, "encodr")
+
+
+@pytest.mark.parametrize("encoder", ["convnet_8", "convnet_24", "resnet18", "resnet34", "resnet50"])
+def test_every_encoder_leads_to_the_features(encoder):
+    with torch.device("meta"):
+        model = Model(ModelConfig(encoder, 3, features=24))
+        assert model(torch.empty(2, 3, 64, 64)).shape == (2, 24)
+
+
+def test_a_projector_is_two_linear_layers_with_relu_between(images):
+    model = built(rectify="none").eval()
+    first, second = model.projector[0], model.projector[2]
+    assert shapes(model) == {"0.weight": (16, 512), "0.bias": (16,), "2.weight": (12, 16), "2.bias": (12,)}
+    h, z = model.forward_layers(images)
+    torch.testing.assert_close(z, second(first(h).relu()))
+
+
+def test_a_projector_of_depth_1_is_linear():
+    assert shapes(built(projector_depth=1)) == {"0.weight": (12, 512), "0.bias": (12,)}
+
+
+def test_without_projector_the_encoders_output_is_rectified(images):
+    model = built(projector_depth=0, features=512, rectify="top_k", top_k=5).eval()
+    h, z = model.forward_layers(images)
+    assert not list(model.projector.parameters())
+    assert (z > 0).sum(1).tolist() == [5] * 6
+    assert torch.equal(z[z > 0], h[z > 0])
+
+
+def test_without_projector_features_must_be_the_encoders_width():
+    with pytest.raises(InputError, match=r"features is 12 with projector_depth 0, .* encoder 'convnet_8', 512"):
+        built(projector_depth=0)
+
+
+def test_batch_norm_follows_each_hidden_layer_and_replaces_its_bias():
+    model = built(projector_depth=3, projector_batch_norm=True)
+    kinds = [type(module).__name__ for module in model.projector]
+    assert kinds == ["Linear", "BatchNorm1d", "ReLU"] * 2 + ["Linear", "NonNegative"]
+    assert [module.bias is None for module in model.projector if isinstance(module, torch.nn.Linear)] == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_the_head_is_linear_in_the_features(images):
+    model = built(classes=5)
+    z = model(images)
+    assert model.classifier.weight.shape == (5, 12)
+    assert model.classifier.bias is None
+    torch.testing.assert_close(model.logits(z), z @ model.classifier.weight.T)
+
+
+def test_a_rectified_head_has_no_negative_weight_and_learns_by_the_others(images):
+    model = built(classes=5, rectify_weight=True)
+    weight = model.classifier.weight
+    assert weight.min() < 0
+    torch.testing.assert_close(model.logits(torch.eye(12)), weight.relu().T)
+    model.logits(torch.ones(1, 12)).sum().backward()
+    assert torch.equal(weight.grad, (weight > 0).float())
+
+
+def test_without_classes_there_are_no_logits(images):
+    with pytest.raises(InputError, match="classes is 0"):
+        built().logits(torch.zeros(1, 12))
+
+
+def test_pixels_are_normalised_channel_by_channel():
+    model = Model(ModelConfig("convnet_8", 2, features=12, mean=(0.5, 0.25), std=(0.5, 2)))
+    pixels = torch.tensor([0, 255], dtype=torch.uint8).expand(1, 3, 4, 2)
+    x = model.normalised(pixels)
+    assert x.shape == (1, 2, 3, 4)
+    assert x[0, :, 0, 0].tolist() == [-1.0, 0.375]
+
+
+def test_without_mean_pixels_are_in_0_to_1():
+    source = open_source("digits", "test")
+    x = built().normalised(torch.from_numpy(source.images[:7]))
+    np.testing.assert_array_equal(x.numpy(), source.images[:7].transpose(0, 3, 1, 2) / np.float32(255))
+
+
+def test_training_is_one_graph_with_every_part_there(images):
+    torch._dynamo.reset()
+    model = built(projector_batch_norm=True)
+    step = torch.compile(lambda x: model(x).square().mean(), fullgraph=True, backend="aot_eager")
+    step(images).backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())

@@ -5,6 +5,7 @@ import pytest
 
 from nonneg.errors import InputError
 from nonneg.models import ENCODERS
+from nonneg.models._resnet import STEMS
 from nonneg.rectify import KINDS
 from nonneg.training import TrainConfig, as_toml, load_recipe, recipes
 
@@ -41,6 +42,17 @@ def test_every_recipe_loads_and_is_complete_when_written_again(name, tmp_path):
         ("[views]\nscale = 1.0", "views.scale is 1.0, expected less than 1"),
         ("seed = 4294967296", "seed is 4294967296, expected at most 4294967295"),
         ("epochs =", "is not TOML"),
+        ("mean = 0.5", "mean is 0.5, expected a list of numbers"),
+        ("mean = [0.5]", r"mean is \(0.5,\) and std is \(\), expected both or neither"),
+        ("encoder = 'vgg'", "encoder is 'vgg', expected one of convnet_8"),
+        ("stem = 'small'", "stem is 'small' with encoder 'convnet_8'"),
+        ("accumulate = 3", "batch_size is 256, expected a multiple of accumulate, 3"),
+        ("momentum = 1.0", "momentum is 1.0, expected less than 1"),
+        ("rectify_weight = true", "rectify_weight is true with loss 'info_nce'"),
+        ("[views]\nhue = 0.6", "views.hue is 0.6, expected at most 0.5"),
+        ("[views]\nflip_p = 1.5", "views.flip_p is 1.5, expected a probability"),
+        ("[views]\ncrop_least = 0.0", "views.crop_least is 0.0, expected more than 0"),
+        ("[views]\nblur_least = 3.0", "views.blur_least is 3.0, expected at most blur_most"),
     ],
 )
 def test_a_wrong_recipe_is_refused_by_the_field(text, message, tmp_path):
@@ -55,11 +67,13 @@ def test_a_wrong_recipe_is_refused_by_the_field(text, message, tmp_path):
 def test_the_choices_are_those_that_exist():
     hints = typing.get_type_hints(TrainConfig)
     assert set(typing.get_args(hints["rectify"])) == {"none", *KINDS}
-    assert set(typing.get_args(hints["encoder"])) == set(ENCODERS)
+    assert set(typing.get_args(hints["stem"])) == set(STEMS)
+    for name in ENCODERS:
+        TrainConfig(encoder=name)
 
 
 def test_an_unknown_recipe_lists_the_known_ones():
-    with pytest.raises(InputError, match="'digit' is neither a file nor one of the recipes digits, shapes"):
+    with pytest.raises(InputError, match="'digit' is neither a file nor one of the recipes cifar10, cifar100"):
         load_recipe("digit")
 
 

@@ -1,15 +1,17 @@
 import dataclasses
-import itertools
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import nonneg
+from nonneg.data import open_source
 from nonneg.errors import InputError
-from nonneg.training import TrainConfig, load_recipe, read_log, train
-from nonneg.training._step import epoch_order, learning_rate
+from nonneg.training import load_recipe, read_log, train
+from nonneg.training.loop import epoch_order
 
 SHORT = dataclasses.replace(load_recipe("digits"), epochs=2, warmup_epochs=1, accelerator="cpu")
 
@@ -51,12 +53,125 @@ def test_another_seed_gives_other_weights(run, tmp_path):
         {"rectify": "top_k", "top_k": 8},
         {"rectify": "none"},
         {"precision": "bf16-mixed"},
+        {"precision": "64-true"},
+        {"optimiser": "lars", "lr": 0.4},
+        {"optimiser": "sgd", "lr": 0.1},
+        {"loss": "sup_con"},
+        {"loss": "cross_entropy"},
+        {"loss": "cross_entropy", "rectify_weight": True},
+        {"loss": "cross_entropy", "rectify": "none"},
+        {"accumulate": 2},
+        {"projector_depth": 3, "projector_batch_norm": True},
+        {"projector_depth": 0, "features": 512},
+        {"encoder": "resnet18", "stem": "small", "epochs": 2, "batch_size": 256},
     ],
 )
 def test_every_way_to_train_lowers_its_loss(change, tmp_path):
-    config = dataclasses.replace(SHORT, epochs=3, batch_size=128, **change)
+    config = dataclasses.replace(SHORT, **{"epochs": 3, "batch_size": 128, **change})
     log = read_log(train(config, tmp_path / "b", progress=False))
     assert log[-1]["loss"] < log[0]["loss"]
+
+
+def test_the_log_tells_what_is_watched(run):
+    expected = {
+        "epoch",
+        "step",
+        "loss",
+        "lr",
+        "sparsity",
+        "live",
+        "dead",
+        "effective_rank",
+        "probe",
+        "class_consistency",
+        "views_per_second",
+        "seconds",
+    }
+    last = read_log(run)[-1]
+    assert set(last) == expected
+    assert last["live"] + last["dead"] == SHORT.features
+    assert 0.2 < last["probe"] <= 1 and 0.1 < last["class_consistency"] <= 1 and 0.5 < last["sparsity"] < 1
+
+
+def test_labels_are_not_needed_and_change_nothing(run, tmp_path):
+    source = open_source("digits")
+    np.save(tmp_path / "images.npy", source.images)
+    unlabelled = train(dataclasses.replace(SHORT, data=str(tmp_path / "images.npy")), tmp_path / "b", progress=False)
+    last = read_log(unlabelled)[-1]
+    assert "probe" not in last and "class_consistency" not in last
+    assert last["sparsity"] == pytest.approx(read_log(run)[-1]["sparsity"])
+    assert all(torch.equal(tensor, weights(run)[name]) for name, tensor in weights(unlabelled).items())
+
+
+@pytest.mark.parametrize("loss", ["sup_con", "cross_entropy"])
+def test_a_supervised_loss_without_labels_is_refused(loss, tmp_path):
+    np.save(tmp_path / "images.npy", np.zeros((300, 8, 8), np.uint8))
+    config = dataclasses.replace(SHORT, data=str(tmp_path / "images.npy"), loss=loss)
+    with pytest.raises(InputError, match=f"loss is '{loss}', which needs labels"):
+        train(config, tmp_path / "b", progress=False)
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_supervised_model_keeps_its_classifier(tmp_path):
+    config = dataclasses.replace(SHORT, loss="cross_entropy", rectify_weight=True, epochs=6)
+    model = nonneg.load(train(config, tmp_path / "b", progress=False))
+    test = open_source("digits", "test")
+    logits = model.logits(model(model.normalised(torch.from_numpy(test.images))))
+    assert float((logits.argmax(1).numpy() == test.labels).mean()) > 0.8
+
+
+def test_data_read_ahead_from_disk_gives_the_same_weights(run, tmp_path):
+    np.save(tmp_path / "images.npy", open_source("digits").images)
+    for where in ("device", "disk"):
+        config = dataclasses.replace(SHORT, data=str(tmp_path / "images.npy"), data_on=where)
+        again = weights(train(config, tmp_path / where, progress=False))
+        assert all(torch.equal(tensor, again[name]) for name, tensor in weights(run).items())
+
+
+def test_features_that_all_die_stop_the_run_with_advice(tmp_path):
+    config = dataclasses.replace(SHORT, epochs=3, lr=0.3, warmup_epochs=0, loss="spectral")
+    with pytest.raises(
+        InputError, match=r"all 128 features were 0 for every sample of epoch \d.*set rectify to rep_relu"
+    ):
+        train(config, tmp_path / "b", progress=False)
+
+
+def test_which_data_and_which_path_is_printed(tmp_path, capsys):
+    train(dataclasses.replace(SHORT, epochs=1), tmp_path / "b")
+    said = capsys.readouterr().err
+    assert "1,400 images of 8x8 pixels, all 0 MB on the device" in said
+    assert "run plainly, nothing compiled; 32-true, 1 x cpu" in said
+
+
+def test_a_graph_is_refused_where_there_is_none(tmp_path):
+    with pytest.raises(InputError, match="compile is 'graph' on 1 x cpu in 32-true, expected one CUDA device"):
+        train(dataclasses.replace(SHORT, compile="graph"), tmp_path / "b", progress=False)
+
+
+def test_any_lightning_logger_gets_the_figures(tmp_path):
+    from lightning_fabric.loggers import CSVLogger
+
+    logger = CSVLogger(tmp_path / "csv", flush_logs_every_n_steps=1)
+    train(SHORT, tmp_path / "b", progress=False, loggers=[logger])
+    logger.save()
+    text = next((tmp_path / "csv").rglob("metrics.csv")).read_text()
+    assert "class_consistency" in text.splitlines()[0]
+    assert len(text.splitlines()) == 3
+
+
+def test_broken_images_are_left_out_only_when_asked_and_then_recorded(tmp_path, monkeypatch):
+    monkeypatch.setenv("NONNEG_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for i, image in enumerate(open_source("digits").images[:300]):
+        Image.fromarray(image[..., 0]).save(folder / f"{i:03d}.png")
+    (folder / "bad.png").write_text("this is not a picture")
+    config = dataclasses.replace(SHORT, data=str(folder), epochs=1)
+    with pytest.raises(InputError, match=r"bad\.png"):
+        train(config, tmp_path / "b", progress=False)
+    assert not (tmp_path / "b").exists()
+    run = train(dataclasses.replace(config, skip_broken=True), tmp_path / "b", progress=False)
+    assert json.loads((run / "broken.json").read_text()) == ["bad.png"]
 
 
 def test_an_existing_run_is_kept_unless_told_otherwise(run, tmp_path):
@@ -84,16 +199,6 @@ def test_a_batch_larger_than_the_data_is_refused_before_anything_is_written(tmp_
     with pytest.raises(InputError, match="batch_size is 2000, expected at most the 1400 samples"):
         train(dataclasses.replace(SHORT, batch_size=2000), tmp_path / "b", progress=False)
     assert not (tmp_path / "b").exists()
-
-
-def test_learning_rate_warms_up_and_falls_along_a_cosine():
-    config = dataclasses.replace(TrainConfig(), lr=1.0)
-    rates = [learning_rate(config, step, steps=100, warmup=10) for step in range(100)]
-    assert rates[:10] == pytest.approx([(i + 1) / 10 for i in range(10)])
-    assert rates[10] == pytest.approx(1.0)
-    assert rates[55] == pytest.approx(0.5)
-    assert rates[99] < 0.001
-    assert all(a > b for a, b in itertools.pairwise(rates[10:]))
 
 
 def test_every_epoch_visits_every_sample_in_an_order_of_its_own():

@@ -1,3 +1,5 @@
+"""What views do: nothing unless asked, the same whatever the batch, each property as drawn."""
+
 import math
 from dataclasses import replace
 
@@ -5,70 +7,106 @@ import pytest
 import torch
 
 from nonneg.data import open_source
-from nonneg.views import ViewConfig, two_views, uniform
-from nonneg.views._random import philox
-from nonneg.views._views import _affine
+from nonneg.views import ViewConfig, draw, make_views, random_views, uniform
 
-NOTHING = ViewConfig(rotate=0, scale=0, shift=0, shear=0, brightness=0, contrast=0, noise=0)
-
-
-@pytest.mark.parametrize(
-    ("counter", "key", "expected"),
-    [  # the published known answers of Philox4x32-10
-        ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
-        ((2**32 - 1,) * 4, (2**32 - 1,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
-        (
-            (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
-            (0xA4093822, 0x299F31D0),
-            (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
-        ),
-    ],
+PAPER = ViewConfig(
+    crop_least=0.08,
+    flip_p=0.5,
+    jitter_p=0.8,
+    brightness=0.8,
+    contrast=0.8,
+    saturation=0.8,
+    hue=0.2,
+    grey_p=0.2,
+    blur_p=0.5,
 )
-def test_philox_gives_the_published_answers(counter, key, expected):
-    words = philox(tuple(torch.tensor([c]) for c in counter), key)
-    assert tuple(int(w) for w in words) == expected
+EVERYTHING = replace(PAPER, solarise_p=0.2, rotate=10, scale=0.1, shift=0.1, shear=5, noise=0.05)
+NOTHING = ViewConfig()
 
 
-def test_uniform_numbers_are_uniform_and_independent_of_each_other():
-    drawn = uniform(40, seed=3, epoch=1, sample=torch.arange(2500), view=0).double()
-    assert 0 < float(drawn.min()) < 1e-3
-    assert 1 - 1e-3 < float(drawn.max()) < 1
-    counts = torch.histc(drawn, 20, 0, 1)
-    chi_square = float(((counts - 5000) ** 2 / 5000).sum())
-    assert chi_square < 50  # 19 degrees of freedom: a chance of 1e-4
-    correlation = torch.corrcoef(drawn.T) - torch.eye(40)
-    assert float(correlation.abs().max()) < 0.1
+def images(count=8, name="shapes"):
+    return torch.from_numpy(open_source(name).images[:count]).permute(0, 3, 1, 2)
 
 
-def test_each_part_of_the_key_changes_the_numbers():
-    base = {"seed": 1, "epoch": 2, "sample": torch.tensor([3]), "view": 0}
-    changes = ({}, {"seed": 2}, {"seed": 1 + 2**32}, {"epoch": 3}, {"sample": torch.tensor([4])}, {"view": 1})
-    drawn = [uniform(4, **{**base, **change}) for change in changes]
-    assert len({tuple(d[0].tolist()) for d in drawn}) == 6
+def drawn(config, count=8, shape=(3, 24, 24), epoch=0):
+    return draw(config, torch.arange(count), 0, 0, epoch, shape)
 
 
-def test_a_view_does_not_depend_on_the_batch_it_is_drawn_in():
-    source = open_source("digits")
-    images = torch.from_numpy(source.images[:64]).permute(0, 3, 1, 2)
-    rows = torch.arange(64)
-    whole = two_views(images, rows, ViewConfig(contrast=0.2), seed=5, epoch=7).view(2, 64, 1, 8, 8)
-    order = torch.randperm(64, generator=torch.Generator().manual_seed(0))[:10]
-    part = two_views(images[order], order, ViewConfig(contrast=0.2), seed=5, epoch=7).view(2, 10, 1, 8, 8)
-    torch.testing.assert_close(part, whole[:, order])
-
-
-def test_views_stay_in_range_and_the_two_differ():
-    images = torch.from_numpy(open_source("digits").images[:32]).permute(0, 3, 1, 2)
-    first, second = two_views(images, torch.arange(32), ViewConfig(), seed=0, epoch=0).chunk(2)
-    assert float(first.min()) >= 0
-    assert float(first.max()) <= 1
+def test_views_are_two_of_each_sample_and_all_different():
+    views = random_views(images(50), torch.arange(50), EVERYTHING, seed=0, epoch=0)
+    assert views.shape == (100, 3, 24, 24)
+    assert views.dtype == torch.float32
+    assert float(views.min()) >= 0 and float(views.max()) <= 1
+    first, second = views.chunk(2)
     assert float((first - second).abs().mean()) > 0.02
 
 
 def test_no_change_asked_for_is_no_change_made():
-    images = torch.from_numpy(open_source("shapes").images[:8]).permute(0, 3, 1, 2)
-    views = two_views(images, torch.arange(8), NOTHING, seed=0, epoch=0)
-    torch.testing.assert_close(views, torch.cat((images, images)) / 255)
+    views = random_views(images(), torch.arange(8), NOTHING, seed=0, epoch=0)
+    torch.testing.assert_close(views, torch.cat((images(), images())) / 255)
+
+
+@pytest.mark.parametrize("epoch", [3, torch.tensor(3)], ids=["number", "tensor"])
+def test_views_do_not_depend_on_the_batch(epoch):
+    pictures, samples = images(40), torch.arange(40)
+    whole = random_views(pictures, samples, EVERYTHING, seed=1, epoch=3).view(2, 40, 3, 24, 24)
+    order = torch.randperm(40, generator=torch.Generator().manual_seed(0))
+    for rows in (order[:13], order[13:14], order[14:]):
+        part = random_views(pictures[rows], samples[rows], EVERYTHING, seed=1, epoch=epoch)
+        torch.testing.assert_close(part.view(2, -1, 3, 24, 24), whole[:, rows], rtol=0, atol=1e-6)
+
+
+def test_compiled_views_are_the_same():
+    pictures, samples, epoch = images(16), torch.arange(16), torch.tensor(2)
+    plain = random_views(pictures, samples, EVERYTHING, 1, epoch)
+    compiled = torch.compile(random_views)(pictures, samples, EVERYTHING, 1, epoch)
+    torch.testing.assert_close(compiled, plain, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("change", ["seed", "epoch", "sample", "view"])
+def test_each_of_seed_epoch_sample_and_view_changes_the_numbers(change):
+    base = {"seed": 1, "epoch": 2, "sample": torch.tensor([3]), "view": 0}
+    other = {**base, change: base[change] + 1}
+    assert not torch.isin(uniform(20, **base), uniform(20, **other)).any()
+
+
+def test_switching_an_operation_on_moves_no_other():
+    few = drawn(ViewConfig(crop_least=0.08, brightness=0.4))
+    many = drawn(replace(EVERYTHING, brightness=0.4, jitter_p=1.0))
+    for name in ("top", "left", "height", "width", "brightness"):
+        assert torch.equal(getattr(few, name), getattr(many, name))
+
+
+def test_numbers_are_uniform_and_independent():
+    numbers = uniform(40, 0, 0, torch.arange(5000), 0)
+    assert float(numbers.min()) > 0 and float(numbers.max()) < 1
+    assert float(numbers.mean()) == pytest.approx(0.5, abs=0.003)
+    assert float(numbers.var()) == pytest.approx(1 / 12, abs=0.001)
+    correlations = torch.corrcoef(numbers.T) - torch.eye(40)
+    assert float(correlations.abs().max()) < 0.07
+
+
+def test_grey_images_have_no_colours_to_change():
+    config = replace(EVERYTHING, noise=0)
+    views = random_views(images(name="digits"), torch.arange(8), config, 0, 0)
+    assert views.shape == (16, 1, 8, 8)
+
+
+def test_a_size_resizes_without_a_crop():
+    views = random_views(images(), torch.arange(8), ViewConfig(size=12), 0, 0)
+    assert views.shape == (16, 3, 12, 12)
+    # Halved with a wide filter: the mean over the picture stays.
+    torch.testing.assert_close(views[:8].mean((1, 2, 3)), (images() / 255).mean((1, 2, 3)), atol=0.01, rtol=0)
+
+
+def test_a_flip_mirrors_with_and_without_a_crop():
+    whole = make_views(images(), drawn(ViewConfig(flip_p=1)), ViewConfig(flip_p=1))
+    torch.testing.assert_close(whole, images().flip(3) / 255)
+    config = ViewConfig(crop_least=0.3)
+    parameters = drawn(config)
+    plain = make_views(images(), parameters, config)
+    mirrored = make_views(images(), replace(parameters, flip=torch.ones(8, dtype=torch.bool)), config)
+    torch.testing.assert_close(mirrored, plain.flip(3))
 
 
 def dot_image(x: float, y: float, side: int = 41) -> torch.Tensor:
@@ -85,65 +123,54 @@ def where_is_the_dot(image: torch.Tensor) -> tuple[float, float]:
     return float((mass.sum(0) * ticks).sum()), float((mass.sum(1) * ticks).sum())
 
 
+def moved_dot(x, y, config):
+    """Where the dot went, and the drawn parameters."""
+    parameters = drawn(config, 1, (1, 41, 41))
+    return where_is_the_dot(make_views(dot_image(x, y), parameters, config)), parameters
+
+
 def test_affine_moves_things_by_the_drawn_parameters():
-    sample = torch.tensor([11])
-    drawn = 2 * uniform(7, 0, 0, sample, 0)[0].double() - 1
-    image = dot_image(0.5, 0.0)
-    x, y = where_is_the_dot(two_views(image, sample, replace(NOTHING, rotate=30), 0, 0)[:1])
-    angle = math.radians(30) * float(drawn[0])
-    assert (x, y) == pytest.approx((0.5 * math.cos(angle), 0.5 * math.sin(angle)), abs=0.01)
-    x, y = where_is_the_dot(two_views(image, sample, replace(NOTHING, scale=0.3), 0, 0)[:1])
-    assert (x, y) == pytest.approx((0.5 * (1 + 0.3 * float(drawn[1])), 0), abs=0.01)
-    x, y = where_is_the_dot(two_views(image, sample, replace(NOTHING, shift=0.1), 0, 0)[:1])
-    assert (x, y) == pytest.approx((0.5 + 0.2 * float(drawn[2]), 0.2 * float(drawn[3])), abs=0.01)
+    place, p = moved_dot(0.5, 0.0, ViewConfig(rotate=30))
+    assert abs(float(p.angle)) > 0.05
+    assert place == pytest.approx((0.5 * math.cos(p.angle), 0.5 * math.sin(p.angle)), abs=0.01)
+    place, p = moved_dot(0.5, 0.0, ViewConfig(scale=0.3))
+    assert place == pytest.approx((0.5 * float(p.size), 0), abs=0.01)
+    place, p = moved_dot(0.5, 0.0, ViewConfig(shift=0.1))
+    assert place == pytest.approx((0.5 + 2 * float(p.shift_x), 2 * float(p.shift_y)), abs=0.01)
+    place, p = moved_dot(0.0, 0.5, ViewConfig(shear=20))
+    assert place == pytest.approx((-0.5 * math.tan(p.shear), 0.5), abs=0.01)
 
 
-def test_shift_comes_after_rotation_and_scale():
-    image = dot_image(0.0, 0.0)
-    whole = {name: torch.full((1, 1, 1, 1), value) for name, value in {"shift_x": 0.1, "shift_y": 0.0}.items()}
-    for angle, size in ((0.0, 1.2), (math.pi / 2, 1.0), (0.4, 0.8)):
-        moved = _affine(
-            image,
-            torch.full((1, 1, 1, 1), angle),
-            torch.full((1, 1, 1, 1), size),
-            shear=torch.zeros(1, 1, 1, 1),
-            **whole,
-        )
-        assert where_is_the_dot(moved) == pytest.approx((0.2, 0.0), abs=0.01)
+@pytest.mark.parametrize(("angle", "size"), [(0.0, 1.2), (math.pi / 2, 1.0), (0.4, 0.8)])
+def test_shift_comes_after_rotation_and_scale(angle, size):
+    config = ViewConfig(shift=0.1)
+    fixed = {"angle": angle, "size": size, "shift_x": 0.1, "shift_y": 0.0}
+    parameters = replace(drawn(config, 1, (1, 41, 41)), **{k: torch.tensor([v]) for k, v in fixed.items()})
+    assert where_is_the_dot(make_views(dot_image(0.0, 0.0), parameters, config)) == pytest.approx((0.2, 0.0), abs=0.01)
 
 
 def test_a_turn_of_an_oblong_image_is_a_turn():
     bar = torch.zeros(1, 1, 21, 61)
     bar[0, 0, 10, 20:41] = 1
-    one, none = torch.ones(1, 1, 1, 1), torch.zeros(1, 1, 1, 1)
-    turned = _affine(bar, one * math.pi / 2, one, none, none, none)
+    config = ViewConfig(rotate=90)
+    turn = replace(drawn(config, 1, (1, 21, 61)), angle=torch.tensor([math.pi / 2]))
+    turned = make_views(bar, turn, config)
     assert turned[0, 0, 1:20, 30].min() > 0.9
     assert float(turned.sum()) == pytest.approx(21, rel=0.05)
 
 
-def test_shear_slants_what_is_upright():
-    sample = torch.tensor([11])
-    slant = math.tan(math.radians(20) * float(2 * uniform(7, 0, 0, sample, 0)[0, 4] - 1))
-    x, y = where_is_the_dot(two_views(dot_image(0.0, 0.5), sample, replace(NOTHING, shear=20), 0, 0)[:1])
-    assert (x, y) == pytest.approx((-0.5 * slant, 0.5), abs=0.01)
-
-
-def test_brightness_and_contrast_are_the_drawn_ones():
-    sample = torch.tensor([11])
-    drawn = 2 * uniform(7, 0, 0, sample, 0)[0] - 1
-    image = torch.tensor([0.2, 0.4, 0.5, 0.3]).view(1, 1, 2, 2)
-    brighter = two_views(image, sample, replace(NOTHING, brightness=0.5), 0, 0)[:1]
-    torch.testing.assert_close(brighter, image * (1 + 0.5 * drawn[5]))
-    sharper = two_views(image, sample, replace(NOTHING, contrast=0.5), 0, 0)[:1]
-    torch.testing.assert_close(sharper, 0.35 + (image - 0.35) * (1 + 0.5 * drawn[6]))
-
-
-def test_other_floats_are_fine():
-    assert two_views(torch.zeros(2, 1, 8, 8).double(), torch.arange(2), ViewConfig(), 0, 0).dtype == torch.float32
-
-
 def test_noise_has_the_asked_for_spread():
-    images = torch.full((500, 1, 8, 8), 0.5)
-    views = two_views(images, torch.arange(500), replace(NOTHING, noise=0.1), 0, 0)
+    grey = torch.full((500, 1, 8, 8), 0.5)
+    views = random_views(grey, torch.arange(500), ViewConfig(noise=0.1), 0, 0)
     assert float(views.std()) == pytest.approx(0.1, rel=0.02)
     assert float(views.mean()) == pytest.approx(0.5, abs=0.002)
+
+
+def test_views_of_float64_images_are_the_same_in_float64():
+    pictures = images().double() / 255
+    config = replace(EVERYTHING, solarise_p=0)  # a value about one half may fall on either side
+    fine = random_views(pictures, torch.arange(8), config, 0, 0)
+    assert fine.dtype == torch.float64
+    coarse = random_views(pictures.half(), torch.arange(8), config, 0, 0)
+    assert coarse.dtype == torch.float32
+    assert float((fine - coarse).abs().mean()) < 1e-3

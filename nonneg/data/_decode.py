@@ -1,0 +1,147 @@
+"""One image, whatever it is stored as, to 8-bit RGB as a person would see it."""
+
+import errno
+import functools
+import io
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+
+from nonneg.data._collection import one_line
+from nonneg.errors import InputError
+
+Pixels = npt.NDArray[np.uint8]
+# Only picture formats: Pillow would also hand PostScript to an interpreter.
+_FORMATS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000", "AVIF")
+_MOST_BYTES = 2**30
+_ORIENTATION = ExifTags.Base.Orientation
+_ABSENT = {errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP, errno.EISDIR, errno.ENOTDIR}
+
+
+class BrokenImageError(Exception):
+    """An image that cannot be decoded; the message says why."""
+
+
+def decode(encoded: Any, image_size: int) -> Pixels:
+    """`(height, width, 3)` uint8.
+
+    Transparency is laid over white, 16-bit and float values are scaled, rotation in EXIF is applied, of an
+    animation the first frame is taken. Colour profiles are ignored.
+
+    Args:
+        encoded: the bytes of an image file, its path, or a Pillow image.
+        image_size: 0 to keep the size; else the shorter side is made this long (bicubic) and the centre cut out.
+
+    Raises:
+        BrokenImageError: why it cannot be decoded.
+    """
+    if isinstance(encoded, Path):
+        encoded = _bytes_of(encoded)
+    try:
+        image = encoded if isinstance(encoded, Image.Image) else _opened(encoded)
+        if image_size and image.format == "JPEG":
+            # libjpeg decodes at a half, a quarter or an eighth for a fraction of the time; at twice the
+            # final size or more the difference is below what JPEG itself loses.
+            image.draft(None, (2 * image_size, 2 * image_size))
+        image.load()
+        image = _rgb(_upright(image))
+        return np.asarray(_resized(image, image_size) if image_size else image)
+    except (BrokenImageError, InputError):
+        raise
+    except UnidentifiedImageError:
+        raise BrokenImageError("not an image") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise BrokenImageError(f"more than {Image.MAX_IMAGE_PIXELS or 0:,} pixels") from None
+    except Exception as error:  # Pillow raises nearly anything on damaged files
+        raise BrokenImageError(one_line(error)) from None
+
+
+@functools.cache
+def formats() -> tuple[str, ...]:
+    """The formats this build of Pillow can read."""
+    Image.init()
+    return tuple(name for name in _FORMATS if name in Image.OPEN)
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # opening a pipe would wait for ever
+            raise BrokenImageError("not a regular file")
+        if found.st_size > _MOST_BYTES:
+            raise BrokenImageError(f"{found.st_size:,} bytes long")
+        return path.read_bytes()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        if error.errno in _ABSENT:
+            raise BrokenImageError(reason) from None
+        # A disk or network that fails now may not tomorrow: that says nothing about the image.
+        raise InputError(f"{path} cannot be read: {reason}") from error
+
+
+def _opened(encoded: Any) -> Image.Image:
+    if not isinstance(encoded, bytes):
+        raise BrokenImageError("no image stored" if encoded is None else f"a {type(encoded).__name__}, not an image")
+    if not encoded:
+        raise BrokenImageError("empty")
+    if len(encoded) > _MOST_BYTES:
+        raise BrokenImageError(f"{len(encoded):,} bytes long")
+    image = Image.open(io.BytesIO(encoded), formats=formats())
+    if Image.MAX_IMAGE_PIXELS and image.width * image.height > Image.MAX_IMAGE_PIXELS:
+        raise Image.DecompressionBombError
+    return image
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    try:
+        return image if image.getexif().get(_ORIENTATION, 1) == 1 else ImageOps.exif_transpose(image)
+    except Exception:  # damaged EXIF says nothing about the pixels, which are loaded
+        return image
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    if image.mode == "RGB" and "transparency" not in image.info:
+        return image
+    if image.mode[0] in "IF":
+        return Image.fromarray(_eight_bits(image)).convert("RGB")
+    if "transparency" in image.info or image.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
+        if image.mode in ("RGBa", "La"):
+            image = image.convert(image.mode.upper())
+        image = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+    return image.convert("RGB")
+
+
+def _eight_bits(image: Image.Image) -> Pixels:
+    """Pillow clips these modes at 255, which turns a 16-bit image white."""
+    values = np.asarray(image)
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG"):
+        return ((values.astype(np.uint32).clip(0, 65535) + 128) // 257).astype(np.uint8)
+    # Here the format does not say what is white: the smallest usual range that holds all values.
+    values = np.nan_to_num(values.astype(np.float64))
+    low, high = float(values.min()), float(values.max())
+    if low < 0 or high > 65535:
+        values, white = values - low, high - low
+    elif image.mode == "F" and high <= 1:
+        white = 1.0
+    else:
+        white = 255.0 if high <= 255 else 65535.0
+    return np.asarray(np.rint(values * (255 / white)), dtype=np.uint8)
+
+
+def _resized(image: Image.Image, size: int) -> Image.Image:
+    """The same as resizing the shorter side to `size` and cropping the centre, in one step.
+
+    Only the part that is kept is computed: resizing an image of 1 x 10,000 as a whole would fill memory.
+    """
+    width, height = image.size
+    shorter = min(width, height)
+    whole = (max(size, round(width * size / shorter)), max(size, round(height * size / shorter)))
+    left, top = ((side - size) // 2 for side in whole)
+    across, down = width / whole[0], height / whole[1]
+    box = (left * across, top * down, min(width, (left + size) * across), min(height, (top + size) * down))
+    return image.resize((size, size), Image.Resampling.BICUBIC, box=box)

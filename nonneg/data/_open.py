@@ -1,0 +1,140 @@
+"""`open_source`: finds out what kind of data was given and opens it."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from nonneg.data import _arrays
+from nonneg.data._cache import open_cached
+from nonneg.data._cifar import cifar
+from nonneg.data._collection import Collection, require_train
+from nonneg.data._digits import digits
+from nonneg.data._folder import Folder, holds_image
+from nonneg.data._huggingface import HuggingFace, is_dataset
+from nonneg.data._parquet import Parquet, parquet_files
+from nonneg.data._shapes import shapes
+from nonneg.data._source import Source
+from nonneg.data._tar import Tar, is_tar
+from nonneg.durable import read_plainly
+from nonneg.errors import InputError
+
+Split = Literal["train", "test"]
+_BUNDLED: dict[str, Callable[[str], Source]] = {"digits": digits, "shapes": shapes}
+_ACCEPTED = (
+    "a folder of images (in class folders or flat), a tar of one, Parquet files with an image column, "
+    "a .npy or .npz of uint8 images, or CIFAR's binary version"
+)
+
+
+def open_source(
+    data: str | Path | Any,
+    split: str = "train",
+    *,
+    image_size: int = 0,
+    skip_broken: bool = False,
+    progress: bool = True,
+    cache: Path | None = None,
+) -> Source:
+    """Samples from whatever holds them; image files are decoded once and kept in a cache.
+
+    Args:
+        data: `digits` or `shapes` (bundled); the path of a folder of images, a tar, Parquet, NumPy files or
+            CIFAR's binary version; an array of images `(n, h, w)` or `(n, h, w, c)` uint8, or a tuple of images
+            and labels `(n,)`; a Hugging Face dataset, or several by split.
+        split: `train`, `test` or what the data calls it. `test` also finds `val` and `validation`; data without
+            splits is all `train`.
+        image_size: make the shorter side of image files this long and cut out the centre; 0 keeps their size,
+            which then must be the same for all.
+        skip_broken: leave out images that cannot be decoded and name them in `Source.skipped`.
+        progress: show a progress bar when decoding takes long.
+        cache: the folder for decoded images; by default `$NONNEG_CACHE`, else `nonneg` in the user's cache folder.
+
+    Raises:
+        InputError: naming what was found and what was expected.
+
+    Example:
+        >>> open_source("digits", "test").images.shape
+        (397, 8, 8, 1)
+        >>> open_source((np.zeros((5, 4, 4), np.uint8), [0, 1, 0, 1, 1])).labels
+        array([0, 1, 0, 1, 1])
+    """
+    if not isinstance(image_size, int) or not 0 <= image_size <= 10_000:
+        raise InputError(f"image_size is {image_size!r}, expected 0 (as they are) or a number of pixels up to 10,000")
+    found: Source | Collection
+    if isinstance(data, str) and data in _BUNDLED:
+        found = _bundled(data, split)
+    elif isinstance(data, str | os.PathLike):
+        found = _at_path(Path(data), split)
+    else:
+        found = _object(data, split)
+    if isinstance(found, Source):
+        return _at_own_size(found, image_size)
+    return open_cached(found, image_size, skip_broken, progress, cache)
+
+
+def _bundled(name: str, split: str) -> Source:
+    if split not in ("train", "test"):
+        raise InputError(f"split is {split!r}, expected train or test")
+    return _BUNDLED[name](split)
+
+
+def _object(data: Any, split: str) -> Source | Collection:
+    if is_dataset(data):
+        return HuggingFace(data, split)
+    images, labels = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
+    if not isinstance(images, np.ndarray):
+        raise InputError(
+            f"data is a {type(images).__name__}, expected a name, a path, an array of images, a tuple of images and "
+            "labels, or a Hugging Face dataset"
+        )
+    require_train(split, "an array")
+    return _arrays.from_arrays(images, labels, "array", split)
+
+
+def _at_path(path: Path, split: str) -> Source | Collection:
+    with read_plainly(path):
+        is_folder = path.is_dir()
+        if not is_folder and not path.exists():
+            raise InputError(
+                f"data is {str(path)!r}, expected one of {', '.join(_BUNDLED)}, or the path of {_ACCEPTED}"
+            )
+    return _in_folder(path, split) if is_folder else _in_file(path, split)
+
+
+def _in_folder(path: Path, split: str) -> Source | Collection:
+    if source := cifar(path, split):
+        return source
+    if _arrays.holds_arrays(path):
+        return _arrays.from_folder(path, split)
+    if files := parquet_files(path):
+        return Parquet(path, files, split)
+    if holds_image(path):
+        return Folder(path, split)
+    if files := [file for file in path.rglob("*.parquet") if not file.name.startswith(".")]:
+        return Parquet(path, files, split)
+    raise InputError(f"{path} holds no image, expected {_ACCEPTED}")
+
+
+def _in_file(path: Path, split: str) -> Source | Collection:
+    with read_plainly(path), path.open("rb") as file:
+        start = file.read(6)
+    if start.startswith(b"PAR1"):
+        return Parquet(path, [path], split)
+    if start == b"\x93NUMPY" or (start.startswith(b"PK") and path.suffix == ".npz"):
+        return _arrays.from_file(path, split)
+    if is_tar(path):
+        return cifar(path, split) or Tar(path, split)
+    raise InputError(f"{path} is none of the kinds of data that can be opened, expected {_ACCEPTED}")
+
+
+def _at_own_size(source: Source, image_size: int) -> Source:
+    height, width = source.images.shape[1:3]
+    if image_size not in (0, height) or image_size not in (0, width):
+        raise InputError(
+            f"image_size is {image_size}, but {source.name} is an array of {height} x {width} images, which are taken "
+            "as they are; expected 0"
+        )
+    return source

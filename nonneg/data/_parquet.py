@@ -1,0 +1,178 @@
+"""Parquet files as hubs publish them: encoded images in one column, labels in another."""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from nonneg.data._collection import (
+    SPLITS,
+    Listing,
+    choose_split,
+    numbered_classes,
+    one_line,
+    require_train,
+    row_ids,
+    short_name,
+    unique_ids,
+)
+from nonneg.durable import read_plainly
+from nonneg.errors import InputError
+
+IMAGE_COLUMNS = ("image", "img")
+LABEL_COLUMNS = ("label", "labels", "fine_label")
+_SHARD = re.compile(r"(.+)-\d{5}-of-\d{5}")
+_ROWS_AT_ONCE = 64
+
+
+class Parquet:
+    """The rows of one split, file by file in order of name."""
+
+    def __init__(self, data: Path, files: Sequence[Path], split: str) -> None:
+        self._data = data
+        by_split: dict[str, list[Path]] = {}
+        for file in sorted(files):
+            by_split.setdefault(_split_of(file, data), []).append(file)
+        if set(by_split) == {""}:
+            require_train(split, str(data))
+            self._split, self._files = split, by_split[""]
+        else:
+            self._split = choose_split(split, set(by_split) - {""}, str(data))
+            self._files = by_split[self._split]
+        self._image, self._label, self._names = "", "", ()  # type: str, str, Sequence[str]
+        self.title = f"{short_name(data)}/{self._split}"
+        self.place = f"parquet {os.path.realpath(data)} {split}"
+
+    def fingerprint(self) -> str:
+        with read_plainly(self._data):
+            found = [(file.name, file.stat()) for file in self._files]
+        return "\n".join(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in found)
+
+    def listing(self) -> Listing:
+        labels: list[Any] = []
+        paths: list[str | None] = []
+        for file in self._files:
+            parquet = _opened(file)
+            self._choose_columns(file, parquet.schema_arrow)
+            has_path = _is_struct(parquet.schema_arrow, self._image, "path")
+            columns = [*([self._label] if self._label else []), *([f"{self._image}.path"] if has_path else [])]
+            for batch in _batches(file, parquet, columns, 65_536, 0) if columns else ():
+                if self._label:
+                    labels += batch.column(self._label).to_pylist()
+                if has_path:
+                    paths += batch.column(self._image).field("path").to_pylist()
+        rows = sum(_opened(file).metadata.num_rows for file in self._files)
+        if not rows:
+            raise InputError(f"{self._data} holds no row, expected one an image")
+        ids = stored_paths(paths) if len(paths) == rows else None
+        numbers, names = classes_of_column(labels, self._names, f"{self._data}, column {self._label},")
+        return Listing(self.title, ids or row_ids(self._split, rows), numbers, names)
+
+    def read(self, start: int) -> Iterator[bytes | None]:
+        for file in self._files:
+            parquet = _opened(file)
+            rows = parquet.metadata.num_rows
+            if start < rows:
+                bare = not _is_struct(parquet.schema_arrow, self._image, "bytes")
+                column = self._image if bare else f"{self._image}.bytes"
+                for batch in _batches(file, parquet, [column], _ROWS_AT_ONCE, start):
+                    values = batch.column(self._image)
+                    yield from (values if bare else values.field("bytes")).to_pylist()
+            start = max(0, start - rows)
+
+    def _choose_columns(self, file: Path, schema: Any) -> None:
+        """By their usual names; in every file the same."""
+        image = next((name for name in IMAGE_COLUMNS if name in schema.names), "")
+        if not image or not (_is_struct(schema, image, "bytes") or "binary" in str(schema.field(image).type)):
+            found = ", ".join(f"{field.name} ({field.type})" for field in schema)[:300]
+            raise InputError(f"{file} has the columns {found}, expected encoded images in a column image or img")
+        label = next((name for name in LABEL_COLUMNS if name in schema.names), "")
+        if self._image and (image, label) != (self._image, self._label):
+            raise InputError(f"{file} has other columns than {self._files[0]}, expected the same in every file")
+        self._image, self._label, self._names = image, label, _class_names(schema, label)
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """Those where hubs put them: in the folder itself, in `data`, or in folders by split."""
+    with read_plainly(folder):
+        places = [folder, *(folder / name for name in ("data", "default", *SPLITS))]
+        places += [folder / "default" / name for name in SPLITS]
+        return [file for place in places for file in place.glob("[!.]*.parquet") if file.name != "metadata.parquet"]
+
+
+def stored_paths(paths: Sequence[str | None]) -> tuple[str, ...] | None:
+    """Paths stored with the images as ids, if they tell all of them apart; only names of absolute ones."""
+    names = [os.path.basename(path) if os.path.isabs(path) else path for path in paths if path]  # noqa: PTH117, PTH119
+    return unique_ids(names) if names and len(set(names)) == len(paths) else None
+
+
+def classes_of_column(labels: Sequence[Any], names: Sequence[str], where: str) -> tuple[Any, tuple[str, ...]]:
+    """Labels as stored (numbers, words or nothing) as numbers with names."""
+    if not len(labels):
+        return None, ()
+    if any(isinstance(label, str) for label in labels):
+        words = sorted({str(label) for label in labels if label is not None})
+        number = {word: row for row, word in enumerate(words)}
+        return [-1 if label is None else number[str(label)] for label in labels], tuple(words)
+    odd = next((label for label in labels if label is not None and not isinstance(label, int)), None)
+    if odd is not None:
+        raise InputError(f"{where} holds a {type(odd).__name__}, expected class numbers or names")
+    return numbered_classes([-1 if label is None else int(label) for label in labels], names, where)
+
+
+def _split_of(file: Path, data: Path) -> str:
+    """`train-00000-of-00002.parquet`, `train.parquet` or `train/0000.parquet`; "" if nothing says so."""
+    shard = _SHARD.fullmatch(file.stem)
+    if shard:
+        return shard[1]
+    for name in (file.stem, *(parent.name for parent in file.relative_to(data).parents)):
+        if name in SPLITS:
+            return name
+    return ""
+
+
+def _is_struct(schema: Any, column: str, field: str) -> bool:
+    kind = schema.field(column).type
+    return str(kind).startswith("struct<") and kind.get_field_index(field) >= 0
+
+
+def _class_names(schema: Any, label: str) -> Sequence[str]:
+    """From the metadata that Hugging Face's `datasets` writes into the file."""
+    try:
+        names = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"][label]["names"]
+    except (KeyError, TypeError, ValueError):
+        return ()
+    return [str(name) for name in names] if isinstance(names, list) else ()
+
+
+def _opened(file: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        # Small buffers instead of whole row groups, which may be gigabytes.
+        return pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{file} is damaged or not Parquet: {one_line(error)}") from error
+
+
+def _batches(file: Path, parquet: Any, columns: list[str], rows: int, start: int) -> Iterator[Any]:
+    """Batches of rows from row `start` on; row groups before it are not read."""
+    import pyarrow as pa
+
+    groups: list[int] = []
+    for group in range(parquet.num_row_groups):
+        held = parquet.metadata.row_group(group).num_rows
+        if groups or start < held:
+            groups.append(group)
+        else:
+            start -= held
+    try:
+        for batch in parquet.iter_batches(rows, row_groups=groups, columns=columns, use_threads=False):
+            if start < len(batch):
+                yield batch.slice(start)
+            start = max(0, start - len(batch))
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{file} is damaged: {one_line(error)}") from error

@@ -1,0 +1,57 @@
+"""Where the cache of decoded images lies, and who may write there."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from nonneg.errors import InputError
+
+ANOTHER_PLACE = "choose another folder for it with the environment variable NONNEG_CACHE"
+_LOCK = ".lock"
+
+
+def cache_folder(chosen: Path | None) -> Path:
+    """`chosen`, else `$NONNEG_CACHE`, else `$XDG_CACHE_HOME/nonneg`, else `~/.cache/nonneg`."""
+    if chosen is not None:
+        return Path(chosen)
+    if own := os.environ.get("NONNEG_CACHE"):
+        return Path(own).expanduser()
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError as error:  # a user without a home
+        raise InputError(f"the image cache has no place, as there is no home folder; {ANOTHER_PLACE}") from error
+    return Path(base) / "nonneg"
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Says plainly what keeps the cache from being written, and what can be done."""
+    try:
+        yield
+    except (OSError, InputError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if not isinstance(cause, OSError):
+            raise
+        reason = (cause.strerror or str(cause)).lower()
+        raise InputError(f"the image cache {folder} cannot be written: {reason}; {ANOTHER_PLACE}") from error
+
+
+@contextmanager
+def locked(folder: Path, show_progress: bool) -> Iterator[None]:
+    """One process at a time; another one waits, and then finds the work done."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / _LOCK).open("ab")
+    with lock:
+        with writing(folder):
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if show_progress:
+                    Console(stderr=True).print(f"waiting for another process that is decoding into {folder}")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,85 @@
+"""Codes of a model, batch by batch, made into `Features`."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from nonneg.data import Source
+from nonneg.errors import InputError
+from nonneg.features import Features
+from nonneg.models._codes import CodeRows
+from nonneg.models._stream import Precision, embed_rows
+
+if TYPE_CHECKING:
+    from nonneg.models._model import Layer, Model
+
+
+def features_of(
+    model: "Model",
+    source: Source,
+    rows: range,
+    layers: "tuple[Layer, ...]",
+    *,
+    batch_size: int,
+    device: str | torch.device | None,
+    precision: Precision,
+    media: bool,
+    advance: Callable[[int], object] = lambda samples: None,
+) -> "dict[Layer, Features]":
+    """The features of a contiguous range of samples, by layer, from one pass; `advance` is told of each batch."""
+    if source.images.shape[-1] != model.config.channels:
+        found = source.images.shape[-1]
+        raise InputError(f"{source.name} has images of {found} channels, the model expects {model.config.channels}")
+    if not len(rows):
+        raise InputError(f"{source.name} has no images, expected at least one")
+    codes: dict[Layer, CodeRows] = {}
+    encoded: list[pa.LargeBinaryArray] = []
+    for batch in embed_rows(
+        model,
+        source.images,
+        rows,
+        layers,
+        batch_size=batch_size,
+        device=device,
+        precision=precision,
+        media=media,
+    ):
+        for name, block in batch.layers.items():
+            codes.setdefault(name, CodeRows(block.shape[1])).add(block)
+        if batch.media is not None:
+            encoded.append(batch.media)
+        advance(len(block))
+    pictures = pa.concat_arrays(encoded) if media else None
+    return {
+        name: Features(
+            collected.finished(),
+            ids=source.ids[rows.start : rows.stop],
+            labels=None if source.labels is None else source.labels[rows.start : rows.stop],
+            label_names=source.label_names,
+            media=pictures,
+            provenance={"source": source.name, "layer": name, "model": asdict(model.config)},
+        )
+        for name, collected in codes.items()
+    }
+
+
+def joined(parts: Iterable[Features]) -> Features:
+    """Features of one source, embedded in parts, as one."""
+    parts = list(parts)
+    first = parts[0]
+    codes = CodeRows(first.shape[1])
+    for part in parts:
+        codes.add(part.codes)
+    samples = pa.concat_tables([part.samples for part in parts]).combine_chunks()
+    return Features(
+        codes.finished(),
+        ids=samples["id"],
+        labels=None if first.labels is None else np.concatenate([part.labels for part in parts]),
+        label_names=first.label_names,
+        media=samples["media"].combine_chunks() if "media" in samples.column_names else None,
+        provenance=first.provenance,
+    )

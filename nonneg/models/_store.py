@@ -1,0 +1,148 @@
+"""A model on disk and on the hub: a config, weights and a card. No pickle is read or written."""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from safetensors.torch import save as save_tensors
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+
+from nonneg.durable import read_plainly, said_plainly, write_bytes
+from nonneg.errors import InputError
+from nonneg.models._backbones import imported
+from nonneg.models._card import model_card
+from nonneg.models._config import ModelConfig, from_json, to_json
+from nonneg.models._model import Model
+
+CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+_HUB = re.compile(r"hub:([\w.-]+/[\w.-]+)(?:@(.+))?")
+_LARGEST_TABLES = 2**30  # bytes of what a network computes for itself when it is built
+
+
+def save(model: Model, folder: Path) -> None:
+    """Write the model, each file whole or not at all."""
+    with said_plainly(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    content = to_json(model.config, model.backbone)
+    write_bytes(folder / WEIGHTS, save_tensors(_separate(model.state_dict())))
+    write_bytes(folder / CONFIG, json.dumps(content, indent=1).encode())
+    write_bytes(folder / CARD, model_card(model.config).encode())
+
+
+def _separate(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Contiguous, and none sharing memory with another, which safetensors would refuse."""
+    seen: set[int] = set()
+    separate = {}
+    for name, tensor in state.items():
+        own = tensor.detach().contiguous()
+        separate[name] = own.clone() if own.untyped_storage().data_ptr() in seen else own
+        seen.add(separate[name].untyped_storage().data_ptr())
+    return separate
+
+
+def load(path: str | Path) -> Model:
+    """A trained model, ready to `embed`.
+
+    Args:
+        path: a run (`runs/x`), a model's folder (`runs/x/model`), or a model on the Hugging Face Hub,
+            `hub:owner/name` or `hub:owner/name@revision`.
+    """
+    folder = _fetched(path) if isinstance(path, str) and path.startswith("hub:") else Path(path)
+    with read_plainly(folder):
+        folder = folder / "model" if (folder / "model").is_dir() else folder
+        described, weights = folder / CONFIG, folder / WEIGHTS
+        for part in (described, weights):
+            if not part.is_file():
+                raise InputError(f"{path} holds no trained model: {part} is missing")
+        text = described.read_bytes()
+    try:
+        config, backbone = from_json(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        reason = str(error) if isinstance(error, InputError) else "it is not JSON"
+        raise InputError(f"{described} does not describe a nonneg model: {reason}") from error
+    try:
+        with read_plainly(weights):
+            tensors = load_file(weights)
+        return _restored(config, backbone, tensors).eval()
+    except InputError as error:
+        raise InputError(f"{path} cannot be loaded: {error}") from error
+    except (SafetensorError, RuntimeError, ValueError, TypeError, OverflowError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{weights} does not fit its {CONFIG}: {reason}") from error
+
+
+def _restored(config: ModelConfig, backbone: dict[str, Any], tensors: dict[str, Tensor]) -> Model:
+    # Takes no memory, whatever sizes and numbers of layers the file claims.
+    with torch.device("meta"), _at_most_parameters(4 * len(tensors) + 1000):
+        model = Model(config, backbone)
+    expected = model.state_dict()
+    tensors = {name: _as_expected(name, tensor, expected.get(name)) for name, tensor in tensors.items()}
+    model.load_state_dict(tensors, assign=True)
+    unsaved = [tensor for tensor in chain(model.parameters(), model.buffers()) if tensor.is_meta]
+    if unsaved:
+        # Tables that are computed and not saved, such as a Swin's positions. All saved sizes fit by now.
+        if sum(tensor.nbytes for tensor in unsaved) > _LARGEST_TABLES:
+            raise RuntimeError("its network computes tables of more than 1 GiB")
+        model = Model(config, backbone)
+        model.load_state_dict(tensors, assign=True)
+    return model
+
+
+def _as_expected(name: str, tensor: Tensor, ours: Tensor | None) -> Tensor:
+    """Any precision will do, but not bytes for floats or floats for bytes; shapes are checked by torch."""
+    if ours is None:
+        return tensor  # torch will say that it is not expected
+    if tensor.is_floating_point() and ours.is_floating_point():
+        return tensor.to(ours.dtype)
+    is_label = name.endswith("_extra_state")  # a few letters; read one by one
+    if tensor.dtype != ours.dtype or (is_label and (tensor.ndim != 1 or len(tensor) > 64)):
+        raise RuntimeError(f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)}, expected {ours.dtype}")
+    return tensor
+
+
+@contextmanager
+def _at_most_parameters(limit: int) -> Iterator[None]:
+    """Building stops where a config asks for many more layers than there are weights."""
+    thread, count = threading.get_ident(), 0
+
+    def counted(module: nn.Module, name: str, parameter: Any) -> None:
+        nonlocal count
+        if threading.get_ident() == thread:
+            count += 1
+            if count > limit:
+                raise RuntimeError("it asks for more layers than there are weights")
+
+    hook = register_module_parameter_registration_hook(counted)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _fetched(path: str) -> Path:
+    """The local copy of a model on the hub."""
+    named = _HUB.fullmatch(path)
+    if named is None:
+        raise InputError(f"{path!r} names no model, expected hub:owner/name or hub:owner/name@revision")
+    hub = imported("huggingface_hub", path, extra="hub")
+    try:
+        found = hub.snapshot_download(named[1], revision=named[2], allow_patterns=[CONFIG, WEIGHTS])
+    except Exception as error:  # of HTTP, of the cache, of the names: each has its own family of errors
+        kinds = {kind.__name__ for kind in type(error).__mro__}
+        if kinds & {"RepositoryNotFoundError", "RevisionNotFoundError"}:
+            reason = "there is no such model or revision on the Hugging Face Hub, or it is not public"
+        elif kinds & {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectionError"}:
+            reason = "the Hugging Face Hub cannot be reached, and there is no copy here yet"
+        else:
+            reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{path} cannot be fetched: {reason}") from error
+    return Path(found)

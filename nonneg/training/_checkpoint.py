@@ -1,0 +1,136 @@
+"""Checkpoints: all that a run needs to go on as if it had never stopped.
+
+One safetensors file each: tensors and a header of strings, nothing that could run code. The header
+holds the digest of the tensors, so that a damaged file is known as such.
+"""
+
+import hashlib
+import json
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+from torch.optim import Optimizer
+
+from nonneg.durable import read_plainly, said_plainly, write_bytes
+from nonneg.errors import InputError
+
+KEPT = 2
+_FORMAT = "1"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What was saved: the number of updates done, the data it was trained on, and tensors by name."""
+
+    step: int
+    data: str
+    tensors: Mapping[str, Tensor]
+
+
+class Checkpoints:
+    """The checkpoints of a run, the newest `KEPT` of them. They are written while training goes on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._writing: threading.Thread | None = None
+        self._failure: BaseException | None = None
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Begin to write; the tensors must be the caller's own copies. Waits for the one before."""
+        self.wait()
+        self._writing = threading.Thread(target=self._write, args=(checkpoint,))
+        self._writing.start()
+
+    def wait(self) -> None:
+        """Until the last one is on disk; says so if it could not be written."""
+        if self._writing is not None:
+            self._writing.join()
+            self._writing = None
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def _write(self, checkpoint: Checkpoint) -> None:
+        try:
+            with said_plainly(self.folder):
+                self.folder.mkdir(exist_ok=True)
+            header = {
+                "format": _FORMAT,
+                "step": str(checkpoint.step),
+                "data": checkpoint.data,
+                "sha256": _digest(checkpoint.tensors),
+            }
+            write_bytes(self._path(checkpoint.step), save_tensors(dict(checkpoint.tensors), header))
+            for path in self._paths()[KEPT:]:
+                path.unlink(missing_ok=True)
+        except BaseException as failure:  # raised where the run waits for it, not in this thread
+            self._failure = failure
+
+    def newest(self) -> Checkpoint | None:
+        """The newest that is whole. A damaged one is passed over with a warning."""
+        for path in self._paths():
+            try:
+                return _read(path)
+            except InputError as error:
+                warnings.warn(f"{error}; going back to the checkpoint before", UserWarning, stacklevel=2)
+        return None
+
+    def _path(self, step: int) -> Path:
+        return self.folder / f"step-{step:09d}.safetensors"
+
+    def _paths(self) -> list[Path]:
+        """Newest first."""
+        return sorted(self.folder.glob("step-*.safetensors"), reverse=True)
+
+
+def _read(path: Path) -> Checkpoint:
+    try:
+        with read_plainly(path), safe_open(path, "pt") as file:
+            header = file.metadata() or {}
+            names = file.keys()
+            tensors = {name: file.get_tensor(name) for name in names}
+        step, data, digest = int(header["step"]), header["data"], header["sha256"]
+    except (SafetensorError, KeyError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"checkpoint {path} is damaged: {' '.join(str(error).split())}") from error
+    if digest != _digest(tensors):
+        raise InputError(f"checkpoint {path} is damaged: its content is not what was written")
+    return Checkpoint(step, data, tensors)
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        digest.update(memoryview(tensor.contiguous().view(-1).view(torch.uint8).numpy()))  # type: ignore[arg-type]
+    return digest.hexdigest()
+
+
+def optimiser_tensors(optimiser: Optimizer) -> Iterator[tuple[str, Tensor]]:
+    """The optimiser's state, parameter by parameter. Its settings are the config's."""
+    for number, state in optimiser.state_dict()["state"].items():
+        for name, value in state.items():
+            yield f"{number}.{name}", value if isinstance(value, Tensor) else torch.tensor(value)
+
+
+def restore_optimiser(optimiser: Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Put back what `optimiser_tensors` gave."""
+    state: dict[int, dict[str, Any]] = {}
+    for key, tensor in tensors.items():
+        number, name = key.split(".", 1)
+        state.setdefault(int(number), {})[name] = tensor
+    groups = optimiser.state_dict()["param_groups"]
+    lrs = [group["lr"] for group in optimiser.param_groups]
+    optimiser.load_state_dict({"state": state, "param_groups": groups})
+    for group, lr in zip(optimiser.param_groups, lrs, strict=True):
+        group["lr"] = lr  # the very tensor that a recorded step reads

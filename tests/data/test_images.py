@@ -1,0 +1,250 @@
+"""Odd images look as a person would expect; broken ones are named."""
+
+import io
+import os
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from nonneg.data import open_source
+from nonneg.errors import InputError
+from tests.data.pictures import encoded, pixels, write
+
+GREY = np.array([[0, 64, 128, 255]] * 3, np.uint8)
+ALPHA = np.array([[255, 255, 128, 0]] * 3, np.uint8)
+OVER_WHITE = np.array([[0, 64, 191, 255]] * 3, np.uint8)
+
+
+def opened(folder, image, kind="PNG", **options):
+    folder.mkdir(exist_ok=True)
+    suffix = {"JPEG": "jpg"}.get(kind, kind.lower())
+    image.save(folder / f"a.{suffix}", kind, **options)
+    return open_source(folder).images[0]
+
+
+def rgb(grey):
+    return np.repeat(grey[..., None], 3, axis=2)
+
+
+def test_grey(tmp_path):
+    np.testing.assert_array_equal(opened(tmp_path / "d", Image.fromarray(GREY)), rgb(GREY))
+
+
+def test_black_and_white(tmp_path):
+    image = Image.fromarray(GREY).point(lambda value: 255 * (value > 100)).convert("1")
+    np.testing.assert_array_equal(opened(tmp_path / "d", image), rgb(np.where(GREY > 100, 255, 0)))
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_sixteen_bits_are_scaled_not_clipped(tmp_path, kind):
+    image = Image.fromarray(GREY.astype(np.uint16) * 257)
+    np.testing.assert_array_equal(opened(tmp_path / "d", image, kind), rgb(GREY))
+
+
+def test_thirty_two_bit_integers_are_scaled(tmp_path):
+    image = Image.fromarray(GREY.astype(np.int32) * 257)
+    np.testing.assert_array_equal(opened(tmp_path / "d", image, "TIFF"), rgb(GREY))
+
+
+@pytest.mark.parametrize("white", [1.0, 255.0, 65535.0])
+def test_floats_are_scaled_by_the_range_they_lie_in(tmp_path, white):
+    image = Image.fromarray((GREY / 255 * white).astype(np.float32))
+    np.testing.assert_array_equal(opened(tmp_path / "d", image, "TIFF"), rgb(GREY))
+
+
+def test_floats_of_no_usual_range_go_from_black_to_white(tmp_path):
+    found = opened(tmp_path / "d", Image.fromarray((GREY / 255 * 7 - 3).astype(np.float32)), "TIFF")
+    np.testing.assert_array_equal(found, rgb(GREY))
+
+
+def test_alpha_is_laid_over_white(tmp_path):
+    image = Image.fromarray(np.dstack([GREY, GREY, GREY, ALPHA]))
+    np.testing.assert_array_equal(opened(tmp_path / "d", image), rgb(OVER_WHITE))
+
+
+def test_grey_with_alpha_is_laid_over_white(tmp_path):
+    image = Image.merge("LA", [Image.fromarray(GREY), Image.fromarray(ALPHA)])
+    np.testing.assert_array_equal(opened(tmp_path / "d", image), rgb(OVER_WHITE))
+
+
+def test_palette(tmp_path):
+    image = Image.new("P", (2, 1))
+    image.putpalette([10, 20, 30, 200, 100, 50])
+    image.putdata([1, 0])
+    assert opened(tmp_path / "d", image).tolist() == [[[200, 100, 50], [10, 20, 30]]]
+
+
+@pytest.mark.parametrize("transparency", [0, b"\x00\xff"])
+def test_palette_with_transparency_is_laid_over_white(tmp_path, transparency):
+    image = Image.new("P", (2, 1))
+    image.putpalette([10, 20, 30, 200, 100, 50])
+    image.putdata([1, 0])
+    found = opened(tmp_path / "d", image, transparency=transparency)
+    assert found.tolist() == [[[200, 100, 50], [255, 255, 255]]]
+
+
+def test_a_transparent_colour_is_white(tmp_path):
+    found = opened(tmp_path / "d", Image.fromarray(rgb(GREY)), transparency=(64, 64, 64))
+    np.testing.assert_array_equal(found, rgb(np.where(GREY == 64, 255, GREY)))
+
+
+def test_cmyk(tmp_path):
+    image = Image.new("CMYK", (16, 16), (0, 255, 255, 0))
+    assert np.abs(opened(tmp_path / "d", image, "JPEG", quality=95).astype(int) - [255, 0, 0]).max() < 12
+
+
+def test_rotation_in_exif_is_applied(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned right by 90 degrees
+    found = opened(tmp_path / "d", Image.fromarray(pixels(1, 4, 8)), exif=exif)
+    np.testing.assert_array_equal(found, np.rot90(pixels(1, 4, 8), -1))
+
+
+def test_of_an_animation_the_first_frame_is_taken(tmp_path):
+    frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "lime", "blue")]
+    found = opened(tmp_path / "d", frames[0], "GIF", save_all=True, append_images=frames[1:])
+    assert (found == [255, 0, 0]).all()
+
+
+def test_a_picture_under_another_formats_suffix_is_read(tmp_path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "png.jpg").write_bytes(encoded(pixels(1)))
+    np.testing.assert_array_equal(open_source(tmp_path / "d").images[0], pixels(1))
+
+
+@pytest.mark.parametrize(("height", "width"), [(90, 60), (60, 95), (20, 33), (48, 48)])
+def test_image_size_resizes_the_shorter_side_and_cuts_out_the_centre(tmp_path, height, width):
+    smooth = np.asarray(Image.fromarray(pixels(3)).resize((width, height), Image.Resampling.BICUBIC))
+    write(tmp_path / "d" / "a.png", smooth)
+    found = open_source(tmp_path / "d", image_size=48).images[0]
+    scale = 48 / min(height, width)
+    whole = Image.fromarray(smooth).resize((round(width * scale), round(height * scale)), Image.Resampling.BICUBIC)
+    left, top = (whole.width - 48) // 2, (whole.height - 48) // 2
+    expected = np.asarray(whole.crop((left, top, left + 48, top + 48)))
+    assert np.abs(found.astype(int) - expected).max() <= 1
+
+
+def test_a_line_of_pixels_resizes_without_filling_memory(tmp_path):
+    write(tmp_path / "d" / "a.png", np.zeros((50_000, 1, 3), np.uint8))
+    assert open_source(tmp_path / "d", image_size=224).images.shape == (1, 224, 224, 3)
+
+
+def test_decoding_a_jpeg_at_reduced_size_shows_no_difference(tmp_path):
+    (tmp_path / "d").mkdir()
+    photograph = Image.fromarray(pixels(5, 40, 60)).resize((1200, 800), Image.Resampling.BICUBIC)
+    photograph.save(tmp_path / "d" / "a.jpg", quality=90)
+    found = open_source(tmp_path / "d", image_size=64).images[0]
+    whole = Image.open(tmp_path / "d" / "a.jpg").resize((96, 64), Image.Resampling.BICUBIC)
+    difference = np.abs(found.astype(int) - np.asarray(whole.crop((16, 0, 80, 64))))
+    assert difference.mean() < 1
+    assert difference.max() < 12
+
+
+def test_different_sizes_are_refused_naming_two_files_and_the_way_out(tmp_path, cache):
+    write(tmp_path / "d" / "a.png", pixels(1, 6, 8))
+    write(tmp_path / "d" / "b.png", pixels(1, 6, 8))
+    write(tmp_path / "d" / "c.png", pixels(1, 5, 8))
+    with pytest.raises(InputError, match=r"a.png is 8 x 6 and c.png is 8 x 5; choose one size, .* --image-size 224"):
+        open_source(tmp_path / "d")
+    assert not list(cache.rglob("images.npy"))
+    assert open_source(tmp_path / "d", image_size=5).images.shape == (3, 5, 5, 3)
+
+
+def bomb() -> bytes:
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header = struct.pack(">IIBBBBB", 10_000, 10_000, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+
+
+REASONS = {
+    "bomb.png": "more than 89,478,485 pixels",
+    "empty.png": "empty",
+    "gone.png": "no such file or directory",
+    "half.jpg": "image file is truncated",
+    "pipe.png": "not a regular file",
+    "text.jpg": "not an image",
+}
+
+
+@pytest.fixture
+def partly_broken(tmp_path):
+    """Three whole images and one of each broken kind."""
+    folder = tmp_path / "d"
+    for number in range(3):
+        write(folder / f"{number}.png", pixels(number))
+    whole = encoded(pixels(0, 32, 32), "JPEG")
+    (folder / "bomb.png").write_bytes(bomb())
+    (folder / "empty.png").touch()
+    (folder / "gone.png").symlink_to(folder / "nowhere.png")
+    (folder / "half.jpg").write_bytes(whole[: len(whole) // 2])
+    os.mkfifo(folder / "pipe.png")
+    (folder / "text.jpg").write_bytes(b"this is not a picture")
+    return folder
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_each_kind_of_broken_image_is_named_with_its_reason(partly_broken, name):
+    for other in set(REASONS) - {name}:
+        (partly_broken / other).unlink()
+    with pytest.raises(InputError, match=rf"1 of 4 images cannot be decoded: {name} \({REASONS[name]}"):
+        open_source(partly_broken)
+
+
+def test_a_file_without_permission_is_broken_until_it_has_it(tmp_path):
+    write(tmp_path / "d" / "a.png", pixels(1))
+    write(tmp_path / "d" / "b.png", pixels(2))
+    (tmp_path / "d" / "b.png").chmod(0)
+    if os.access(tmp_path / "d" / "b.png", os.R_OK):
+        pytest.skip("this user may read everything")
+    assert open_source(tmp_path / "d", skip_broken=True).skipped == ("b.png",)
+    (tmp_path / "d" / "b.png").chmod(0o644)
+    assert open_source(tmp_path / "d").ids == ("a.png", "b.png")
+
+
+def test_broken_images_are_counted_and_the_first_five_listed(partly_broken, cache):
+    with pytest.raises(InputError) as caught:
+        open_source(partly_broken)
+    message = str(caught.value)
+    assert message.startswith("6 of 9 images cannot be decoded: bomb.png (more than")
+    assert message.endswith("and 1 more; mend or remove them, or leave them out with --skip-broken")
+    assert [name in message for name in REASONS] == [True] * 5 + [False]
+    assert not list(cache.rglob("meta.json"))
+
+
+def test_broken_images_are_left_out_and_recorded_if_asked(partly_broken):
+    for _ in range(2):  # decoded, then from the cache
+        source = open_source(partly_broken, skip_broken=True)
+        assert source.skipped == tuple(REASONS)
+        assert source.ids == ("0.png", "1.png", "2.png")
+        np.testing.assert_array_equal(source.images, [pixels(0), pixels(1), pixels(2)])
+    with pytest.raises(InputError, match="6 of 9 images"):
+        open_source(partly_broken)
+
+
+def test_labels_keep_to_their_images_where_some_are_left_out(tmp_path):
+    for number, name in enumerate(("cat/a", "cat/b", "dog/c", "owl/d")):
+        write(tmp_path / "d" / f"{name}.png", pixels(number))
+    (tmp_path / "d" / "cat" / "b.png").write_bytes(b"")
+    source = open_source(tmp_path / "d", skip_broken=True)
+    assert dict(zip(source.ids, source.labels, strict=True)) == {"cat/a.png": 0, "dog/c.png": 1, "owl/d.png": 2}
+    assert source.take(np.array([0])).skipped == ("cat/b.png",)
+
+
+def test_only_broken_images_are_refused_even_if_they_may_be_skipped(tmp_path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "a.png").write_bytes(b"")
+    with pytest.raises(InputError, match=r"1 of 1 images cannot be decoded: a.png \(empty\), expected at least one"):
+        open_source(tmp_path / "d", skip_broken=True)
+
+
+def test_a_damaged_exif_does_not_make_an_image_broken(tmp_path):
+    buffer = io.BytesIO()
+    Image.fromarray(pixels(1)).save(buffer, "PNG", exif=b"Exif\x00\x00MM\x00*\x00\x00\xff\xff")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "a.png").write_bytes(buffer.getvalue())
+    np.testing.assert_array_equal(open_source(tmp_path / "d").images[0], pixels(1))

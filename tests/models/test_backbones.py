@@ -1,0 +1,227 @@
+"""Backbones of timm and transformers; skipped where the package is not installed or cannot be imported."""
+
+import json
+import sys
+
+import pytest
+import torch
+
+from nonneg.errors import InputError
+from nonneg.models import Model, ModelConfig, load
+
+
+@pytest.fixture
+def timm():
+    return pytest.importorskip("timm", exc_type=ImportError)
+
+
+@pytest.fixture
+def transformers():
+    found = pytest.importorskip("transformers", exc_type=ImportError)
+    pytest.importorskip("transformers.models.vit.modeling_vit", exc_type=ImportError)
+    return found
+
+
+def again(model, folder, images):
+    """Saved, loaded, and the same to the bit."""
+    model.save(folder)
+    loaded = load(folder)
+    with torch.inference_mode():
+        expected = model.eval()(images)
+        assert torch.equal(loaded(images), expected)
+    assert loaded.config == model.config
+    return loaded
+
+
+@pytest.mark.parametrize("package", ["timm", "transformers"])
+def test_without_its_package_the_extra_is_named(package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=rf"'{package}:some' needs the package {package}, .*'nonneg\[{package}\]'"):
+        Model(ModelConfig(f"{package}:some", 3))
+
+
+# timm
+
+
+@pytest.mark.parametrize(
+    ("name", "side", "width"),
+    [
+        ("resnet10t", 64, 512),
+        ("mobilenetv3_small_050", 64, 1024),  # its head is wider than its last map
+        ("test_vit", 96, 64),
+        ("swin_tiny_patch4_window7_224", 64, 768),  # computes tables that are not saved
+    ],
+)
+def test_a_timm_model_is_built_saved_and_loaded(timm, name, side, width, tmp_path):
+    model = Model(ModelConfig(f"timm:{name}", 1, 16, 12, image_size=side))
+    images = torch.rand(2, 1, side, side)
+    h, z = model.eval().forward_layers(images)
+    assert (h.shape, z.shape) == ((2, width), (2, 12))
+    again(model, tmp_path / "model", images)
+
+
+@pytest.mark.parametrize("name", ["no_such_model", "hf-hub:someone/model", "local-dir:/tmp", "../x"])
+def test_what_timm_does_not_have_is_refused(timm, name):
+    with pytest.raises(InputError, match=f"encoder is 'timm:{name}', which timm .* does not have"):
+        Model(ModelConfig(f"timm:{name}", 3))
+
+
+def test_published_weights_of_timm_are_one_safetensors_file_or_none(timm, monkeypatch):
+    asked = []
+    monkeypatch.setattr("timm.models._hub.hf_hub_download", lambda **options: asked.append(options) or 1 / 0)
+    with pytest.raises(InputError, match="encoder 'timm:resnet10t' cannot be built"):
+        Model(ModelConfig("timm:resnet10t", 3, pretrained=True))
+    assert [options["filename"] for options in asked] == ["model.safetensors"]
+
+
+def test_a_saved_timm_model_asks_for_nothing(timm, monkeypatch, tmp_path):
+    Model(ModelConfig("timm:resnet10t", 3, 16, 12)).save(tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    (tmp_path / "model" / "config.json").write_text(json.dumps({**config, "pretrained": True}))
+    monkeypatch.setattr("timm.models._hub.hf_hub_download", lambda **options: 1 / 0)
+    assert load(tmp_path / "model").config.pretrained
+
+
+# transformers
+
+VIT = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64, "patch_size": 8}
+KINDS = {
+    "vit": ({**VIT, "image_size": 32}, 32),
+    "vit_mae": ({**VIT, "image_size": 32}, 32),
+    "dinov2": ({**VIT, "image_size": 32}, 32),
+    "clip": ({"vision_config": {**VIT, "image_size": 32}}, 32),
+    "swin": ({"embed_dim": 16, "depths": [1, 1], "num_heads": [1, 2], "image_size": 32, "window_size": 4}, 32),
+    "resnet": ({"embedding_size": 8, "hidden_sizes": [8, 24], "depths": [1, 1], "layer_type": "basic"}, 24),
+    "convnext": ({"hidden_sizes": [8, 24], "depths": [1, 1], "num_stages": 2}, 24),
+}
+
+
+def published(transformers, kind, folder, weights=True):
+    """A folder as the hub would hold it."""
+    settings = transformers.AutoConfig.for_model(kind, **KINDS[kind][0])
+    if not weights:
+        settings.save_pretrained(folder)
+        return None
+    network = transformers.AutoModel.from_config(settings)
+    network.save_pretrained(folder)
+    return network
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_vision_model_of_transformers_is_built_saved_and_loaded(transformers, kind, tmp_path):
+    published(transformers, kind, tmp_path / "hub", weights=False)
+    model = Model(ModelConfig(f"transformers:{tmp_path / 'hub'}", 3, 16, 12))
+    images = torch.rand(2, 3, 32, 32)
+    torch.manual_seed(0)
+    h, z = model.eval().forward_layers(images)
+    assert (h.shape, z.shape) == ((2, KINDS[kind][1]), (2, 12))
+    (tmp_path / "hub" / "config.json").unlink()  # what was saved suffices
+    if kind == "vit_mae":  # shuffles its patches: the same but for rounding
+        model.save(tmp_path / "model")
+        torch.testing.assert_close(load(tmp_path / "model")(images), z)
+    else:
+        again(model, tmp_path / "model", images)
+
+
+def test_channels_and_side_are_the_configs(transformers, tmp_path):
+    published(transformers, "vit", tmp_path, weights=False)
+    model = Model(ModelConfig(f"transformers:{tmp_path}", 1, 16, 12, image_size=16))
+    assert model(torch.rand(2, 1, 16, 16)).shape == (2, 12)
+
+
+@pytest.mark.parametrize("kind", ["vit", "clip"])
+def test_published_weights_are_begun_with(transformers, kind, tmp_path):
+    network = published(transformers, kind, tmp_path)
+    network = network.vision_model if kind == "clip" else network
+    model = Model(ModelConfig(f"transformers:{tmp_path}", 3, 16, 12, pretrained=True)).eval()
+    images = torch.rand(2, 3, 32, 32)
+    with torch.inference_mode():
+        torch.testing.assert_close(model(images, "encoder"), network.eval()(pixel_values=images).pooler_output)
+
+
+def test_a_pooler_that_was_not_published_is_not_used(transformers, tmp_path):
+    settings = transformers.AutoConfig.for_model("vit", **KINDS["vit"][0])
+    network = transformers.ViTForImageClassification(settings).eval()
+    network.save_pretrained(tmp_path / "hub")
+    model = Model(ModelConfig(f"transformers:{tmp_path / 'hub'}", 3, 16, 12, pretrained=True)).eval()
+    images = torch.rand(2, 3, 32, 32)
+    with torch.inference_mode():
+        expected = network.vit(pixel_values=images).last_hidden_state[:, 0]
+        torch.testing.assert_close(model(images, "encoder"), expected)
+    again(model, tmp_path / "model", images)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"), [({"channels": 1}, "channels is 1"), ({"image_size": 16}, "size is 16")]
+)
+def test_published_weights_for_other_images_are_refused(transformers, change, message, tmp_path):
+    published(transformers, "vit", tmp_path)
+    config = {"channels": 3, "pretrained": True, **change}
+    with pytest.raises(InputError, match=f"{message}, its published weights expect"):
+        Model(ModelConfig(f"transformers:{tmp_path}", **config))
+
+
+def test_a_model_of_text_is_refused(transformers, tmp_path):
+    transformers.AutoConfig.for_model(
+        "bert", hidden_size=32, num_hidden_layers=1, num_attention_heads=2, vocab_size=9
+    ).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="it takes input_ids, expected a model of images"):
+        Model(ModelConfig(f"transformers:{tmp_path}", 3))
+
+
+def test_what_transformers_does_not_find_is_refused(transformers, tmp_path):
+    with pytest.raises(InputError, match=r"encoder 'transformers:.*nothing' cannot be built") as error:
+        Model(ModelConfig(f"transformers:{tmp_path}/nothing", 3))
+    assert "\n" not in str(error.value)
+
+
+@pytest.fixture
+def saved(transformers, tmp_path):
+    published(transformers, "vit", tmp_path / "hub", weights=False)
+    Model(ModelConfig(f"transformers:{tmp_path / 'hub'}", 3, 16, 12)).save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def backbone_changed(folder, **change):
+    content = json.loads((folder / "config.json").read_text())
+    content["backbone"]["config"] |= change
+    (folder / "config.json").write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"auto_map": {"AutoModel": "someone/evil--model.Evil", "AutoConfig": "someone/evil--model.EvilConfig"}},
+        {"_attn_implementation": "someone/evil-kernel"},
+        {"attn_implementation": "someone/evil-kernel"},
+        {"trust_remote_code": True},
+        {"quantization_config": {"quant_method": "evil"}},
+    ],
+    ids=str,
+)
+def test_a_saved_config_cannot_ask_for_code(saved, change):
+    expected = load(saved)
+    backbone_changed(saved, **change)
+    images = torch.rand(1, 3, 32, 32)
+    with torch.inference_mode():
+        assert torch.equal(load(saved)(images), expected(images))
+    assert not set(load(saved).backbone["config"]) & set(change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_hidden_layers": 10**6}, "it asks for more layers than there are weights"),
+        ({"num_hidden_layers": 10**12}, "holds the number 1000000000000"),
+        ({"hidden_size": 2**20}, "size mismatch|does not fit"),
+        ({"model_type": "timm_wrapper", "architecture": "hf-hub:someone/evil"}, "its model_type is 'timm_wrapper'"),
+        ({"model_type": "bert"}, "it takes input_ids"),
+        ({"model_type": None}, "its model_type is None"),
+    ],
+    ids=str,
+)
+def test_a_saved_config_that_is_not_the_weights_gives_one_clear_sentence(saved, change, message):
+    backbone_changed(saved, **change)
+    with pytest.raises(InputError, match=message) as error:
+        load(saved)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,270 @@
+import io
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from PIL import Image
+
+from nonneg.data import Source, open_source
+from nonneg.errors import InputError
+from nonneg.models import CodeRows, Model, ModelConfig, aligned_shares, embed_rows
+from nonneg.models._thumbnails import JpegProcesses, thumbnails
+
+CONFIG = ModelConfig(encoder="convnet_8", channels=1, projector_width=16, features=12)
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return Model(CONFIG)
+
+
+@pytest.fixture
+def digits():
+    return open_source("digits", "test")
+
+
+def dense(features):
+    return features.codes.toarray() if features.is_sparse else features.codes
+
+
+def source_of(images):
+    return Source("mine", images, tuple(map(str, range(len(images)))), None, ())
+
+
+def shown(media):
+    return Image.open(io.BytesIO(media))
+
+
+def test_it_is_the_forward_pass_in_evaluation_mode(digits):
+    torch.manual_seed(0)
+    model = Model(ModelConfig("convnet_8", 1, 16, 12, mean=(0.3,), std=(0.2,)))
+    x = (torch.from_numpy(digits.images).permute(0, 3, 1, 2).float() / 255 - 0.3) / 0.2
+    with torch.inference_mode():
+        expected = model.eval()(x)
+    np.testing.assert_allclose(dense(model.embed(digits, batch_size=50)), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_batch_size_does_not_matter_and_the_model_is_left_as_it_was(model, digits):
+    model.train()
+    model.encoder.eval()  # a part that is kept from training stays so
+    whole, pieces = model.embed(digits), model.embed(digits, batch_size=7)
+    np.testing.assert_allclose(dense(whole), dense(pieces), rtol=1e-5, atol=1e-6)
+    assert model.training and model.projector.training and not model.encoder.training
+
+
+def test_both_layers_come_from_one_pass(model, digits):
+    passes = []
+    model.encoder.register_forward_hook(lambda module, inputs, output: passes.append(len(output)))
+    both = model.embed(digits, "both", batch_size=200)
+    assert passes == [200, 197]
+    for layer, features in both.items():
+        np.testing.assert_array_equal(dense(features), dense(model.embed(digits, layer, batch_size=200)))
+        assert features.provenance["layer"] == layer
+        assert features.media(3) == both["encoder"].media(3)
+    assert list(both) == ["encoder", "projector"]
+
+
+def test_it_carries_samples_labels_and_provenance(model, digits):
+    features = model.embed(digits, "encoder")
+    assert features.shape == (397, 512)
+    assert set(features.provenance) == {"source", "layer", "model"}
+    assert features.provenance["model"]["encoder"] == "convnet_8"
+    assert features.id(4) == digits.ids[4]
+    np.testing.assert_array_equal(features.labels, digits.labels)
+
+
+def test_low_precision_computes_nearly_the_same(model, digits):
+    exact, rough = (dense(model.embed(digits, precision=p)) for p in ("32-true", "bf16-mixed"))
+    assert rough.dtype == np.float32
+    assert not np.array_equal(exact, rough)
+    np.testing.assert_allclose(rough, exact, atol=0.02)
+
+
+def test_a_device_can_be_named_and_is_only_borrowed(model, digits):
+    model.to("meta")
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
+        model.embed(digits, device="cpu")
+    assert next(model.parameters()).is_meta
+
+
+def test_a_device_that_is_not_there_is_refused(model, digits):
+    with pytest.raises(InputError, match="device 'nowhere' cannot be used"):
+        model.embed(digits, device="nowhere")
+
+
+@pytest.mark.parametrize(("rectify", "top_k", "is_sparse"), [("top_k", 2, True), ("none", 0, False)])
+def test_codes_are_sparse_when_under_half_are_not_zero(digits, rectify, top_k, is_sparse):
+    features = Model(ModelConfig("convnet_8", 1, 16, 12, rectify, top_k)).embed(digits)
+    assert features.is_sparse is is_sparse
+
+
+def test_shares_of_several_processes_are_the_batches_of_one(model, digits):
+    kinds = ("encoder", "projector")
+    whole = {b.start: b.layers for b in embed_rows(model, digits.images, range(397), kinds, batch_size=32)}
+    shares = aligned_shares(397, batch_size=32, parts=3)
+    apart = {}
+    for share in shares:
+        for batch in embed_rows(model, digits.images, share, kinds, batch_size=32):
+            apart[batch.start] = batch.layers
+    assert list(apart) == list(whole) == list(range(0, 397, 32))
+    for start, layers in whole.items():
+        for kind in kinds:
+            np.testing.assert_array_equal(apart[start][kind], layers[kind])
+
+
+@pytest.mark.parametrize(("samples", "batch_size", "parts"), [(1, 8, 3), (64, 8, 3), (65, 8, 4), (1000, 1, 7)])
+def test_shares_cover_every_row_once_and_differ_by_a_batch_at_most(samples, batch_size, parts):
+    shares = aligned_shares(samples, batch_size, parts)
+    assert [row for share in shares for row in share] == list(range(samples))
+    assert all(share.start % batch_size == 0 for share in shares if share)
+    assert max(map(len, shares)) - min(map(len, shares)) < 2 * batch_size
+
+
+def test_a_memory_map_is_never_in_memory_whole(tmp_path):
+    images = np.lib.format.open_memmap(tmp_path / "images.npy", "w+", np.uint8, (1200, 256, 256, 3))
+    images.flush()
+    megabytes = images.nbytes / 2**20
+    images = np.load(tmp_path / "images.npy", mmap_mode="r")
+    model = Model(ModelConfig("convnet_24", 3, 16, 12))
+    used = []
+    for batch in embed_rows(model, images, range(1200), batch_size=5):
+        used.append(private_megabytes())
+        assert batch.media is None
+    assert len(used) == 240
+    # The allocator keeps some tens of megabytes of freed buffers; the file is 225.
+    assert max(used) - used[0] < megabytes / 2
+
+
+def private_megabytes():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("RssAnon"))) / 1024
+
+
+def test_rows_are_read_a_batch_at_a_time_and_only_a_few_ahead(model):
+    class Recorded(np.ndarray):
+        def __getitem__(self, rows):
+            if isinstance(rows, slice) and threading.current_thread() is not threading.main_thread():
+                reads.append((rows.start, rows.stop))
+            return super().__getitem__(rows)
+
+    reads = []
+    images = np.zeros((100, 8, 8, 1), np.uint8).view(Recorded)
+    batches = embed_rows(model, images, range(100), batch_size=10)
+    next(batches)
+    assert 20 <= max(stop for _, stop in reads) <= 40
+    batches.close()
+    assert all(stop - start == 10 for start, stop in reads)
+
+
+def test_an_abandoned_pass_leaves_the_model_as_it_was(model, digits):
+    model.train()
+    batches = embed_rows(model, digits.images, range(397), batch_size=10)
+    next(batches)
+    assert not model.training
+    batches.close()
+    assert model.training
+
+
+def test_what_fails_in_a_thread_is_raised(model):
+    class Broken(np.ndarray):
+        def __getitem__(self, rows):
+            if isinstance(rows, slice):
+                raise OSError("the disk is gone")
+            return super().__getitem__(rows)
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        model.embed(source_of(np.zeros((4, 8, 8, 1), np.uint8).view(Broken)))
+    assert model.training
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+@pytest.mark.parametrize("shape", [(8, 8), (64, 64), (5, 31)])
+def test_small_images_are_embedded_to_the_pixel(channels, shape):
+    images = np.random.default_rng(0).integers(0, 256, (70, *shape, channels), dtype=np.uint8)
+    model = Model(ModelConfig("convnet_8", channels, 16, 12))
+    features = model.embed(source_of(images), batch_size=67)
+    for row in (0, 66, 69):
+        picture = shown(features.media(row))
+        assert picture.format == "PNG"
+        np.testing.assert_array_equal(np.asarray(picture).reshape(images[row].shape), images[row])
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_large_images_are_embedded_as_thumbnails(channels):
+    images = np.full((2, 90, 300, channels), 200, np.uint8)
+    features = Model(ModelConfig("convnet_24", channels, 16, 12)).embed(source_of(images))
+    picture = shown(features.media(1))
+    assert (picture.format, picture.size) == ("JPEG", (128, 38))
+    assert np.abs(np.asarray(picture).astype(int) - 200).max() <= 2
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_processes_encode_the_same_thumbnails(channels):
+    images = np.random.default_rng(0).integers(0, 256, (5, 70, 140, channels), dtype=np.uint8)
+    with JpegProcesses() as encode:
+        assert encode(images).equals(thumbnails(images))
+        assert encode(images[:, ::2, ::2]).equals(thumbnails(images[:, ::2, ::2]))
+    assert all(process.returncode == 0 for process in encode._started)
+
+
+def test_a_process_that_was_ended_is_done_without():
+    images = np.zeros((3, 70, 140, 3), np.uint8)
+    with JpegProcesses() as encode:
+        encode(images)
+        encode._started[0].kill()
+        encode._started[0].wait()
+        assert encode(images).equals(thumbnails(images))
+
+
+def test_images_can_be_left_out(model, digits):
+    assert model.embed(digits, media=False).media(0) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"layer": "encodr"}, "layer is 'encodr', expected encoder or projector"),
+        ({"precision": "16"}, "precision is '16', expected one of 32-true, bf16-mixed"),
+        ({"batch_size": 0}, "batch_size is 0, expected a whole number, at least 1"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_and_the_model_left_as_it_was(model, digits, change, message):
+    with pytest.raises(InputError, match=message):
+        model.embed(digits, **change)
+    assert model.training
+
+
+def test_data_of_other_channels_is_refused(model):
+    with pytest.raises(InputError, match="shapes/test has images of 3 channels, the model expects 1"):
+        model.embed(open_source("shapes", "test"))
+
+
+def test_no_data_is_refused(model):
+    with pytest.raises(InputError, match="mine has no images"):
+        model.embed(source_of(np.zeros((0, 8, 8, 1), np.uint8)))
+
+
+def test_rows_beyond_the_images_are_refused(model, digits):
+    with pytest.raises(InputError, match=r"rows are range\(0, 398\), expected a contiguous range within the 397"):
+        embed_rows(model, digits.images, range(398))
+
+
+@pytest.mark.parametrize("shares", [(0.1, 0.2), (0.9, 0.8), (0.1, 0.7), (0.9, 0.2), (0.0, 0.0)])
+def test_blocks_become_what_the_whole_would_be(shares):
+    generator = np.random.default_rng(0)
+    blocks = [
+        generator.random((rows, 40), np.float32) * (generator.random((rows, 40)) < share)
+        for rows, share in zip((30, 9), shares, strict=True)
+    ]
+    whole = np.concatenate(blocks)
+    rows = CodeRows(40)
+    rows.add(blocks[0])
+    rows.add(sp.csr_array(blocks[1]))
+    codes = rows.finished()
+    assert sp.issparse(codes) == (np.count_nonzero(whole) < whole.size / 2)
+    np.testing.assert_array_equal(codes.toarray() if sp.issparse(codes) else codes, whole)
+    assert not sp.issparse(codes) or (codes.has_canonical_format and codes.indices.dtype == codes.indptr.dtype)

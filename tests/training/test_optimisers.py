@@ -1,0 +1,83 @@
+import itertools
+
+import pytest
+import torch
+
+from nonneg.training._optimisers import LARS, learning_rate, set_learning_rate
+from nonneg.training.config import TrainConfig
+
+
+def parameters(seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    shapes = [(4, 3), (2, 3, 3, 3), (5,), (1, 6)]
+    params = [torch.nn.Parameter(torch.randn(s, generator=generator, dtype=torch.float64)) for s in shapes]
+    params[3].data.zero_()  # a weight of zeros must be able to leave 0
+    return params
+
+
+def gradients(step):
+    generator = torch.Generator().manual_seed(100 + step)
+    grads = [torch.randn(p.shape, generator=generator, dtype=torch.float64) for p in parameters()]
+    if step == 1:
+        grads[0].zero_()
+    return grads
+
+
+def by_hand(params, steps, lr, momentum, weight_decay, trust):
+    """The formula, one weight after the other."""
+    values = [p.detach().clone() for p in params]
+    velocities = [torch.zeros_like(v) for v in values]
+    for step in range(steps):
+        for i, g in enumerate(gradients(step)):
+            if values[i].dim() > 1:
+                length, slope = float(values[i].norm()), float(g.norm())
+                share = 1.0
+                if length > 0 and slope > 0:
+                    share = min(trust * length / (slope + weight_decay * length) / lr, 1.0)
+                g = (g + weight_decay * values[i]) * share
+            velocities[i] = momentum * velocities[i] + g
+            values[i] = values[i] - lr * velocities[i]
+    return values
+
+
+@pytest.mark.parametrize("lr", [0.4, 0.001, torch.tensor(0.4, dtype=torch.float64)], ids=["large", "small", "tensor"])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.05])
+def test_lars_is_its_formula(lr, weight_decay):
+    params = parameters()
+    expected = by_hand(params, 4, float(lr), 0.9, weight_decay, 0.02)
+    optimiser = LARS(params, lr, momentum=0.9, weight_decay=weight_decay, trust=0.02)
+    for step in range(4):
+        for p, g in zip(params, gradients(step), strict=True):
+            p.grad = g
+        optimiser.step()
+    for p, e in zip(params, expected, strict=True):
+        torch.testing.assert_close(p.data, e, rtol=1e-12, atol=1e-14)
+
+
+def test_lars_leaves_alone_what_has_no_gradient():
+    params = parameters()
+    before = params[0].detach().clone()
+    params[1].grad = torch.ones_like(params[1])
+    LARS(params, 0.1, momentum=0.9, weight_decay=0.1, trust=0.02).step()
+    assert torch.equal(params[0].data, before)
+
+
+def test_learning_rates_are_set_in_place_where_they_are_tensors():
+    params = parameters()
+    rate = torch.tensor(0.5, dtype=torch.float64)
+    optimiser = LARS(params, rate, 0.9, 0.0, 0.02)
+    set_learning_rate(optimiser, 0.25)
+    assert float(rate) == 0.25
+    plain = torch.optim.SGD(params, 0.5)
+    set_learning_rate(plain, 0.25)
+    assert plain.param_groups[0]["lr"] == 0.25
+
+
+def test_learning_rate_warms_up_and_falls_along_a_cosine():
+    config = TrainConfig(lr=1.0)
+    rates = [learning_rate(config, step, steps=100, warmup=10) for step in range(100)]
+    assert rates[:10] == pytest.approx([(i + 1) / 10 for i in range(10)])
+    assert rates[10] == pytest.approx(1.0)
+    assert rates[55] == pytest.approx(0.5)
+    assert rates[99] < 0.001
+    assert all(a > b for a, b in itertools.pairwise(rates[10:]))

@@ -1,0 +1,197 @@
+"""Nothing is lost: killed, stopped, damaged or out of space, a run goes on as if nothing had been."""
+
+import dataclasses
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import nonneg
+from nonneg.errors import InputError, StoppedError
+from nonneg.training import load_recipe, read_environment, read_log, train
+from nonneg.training._checkpoint import Checkpoint, Checkpoints
+
+HERE = Path(__file__).parent
+CONFIG = dataclasses.replace(
+    load_recipe("digits"), epochs=4, warmup_epochs=1, accelerator="cpu", checkpoint_steps=4, batch_size=256
+)
+
+
+def weights(run):
+    return nonneg.load(run).state_dict()
+
+
+def same(a, b):
+    return all(torch.equal(tensor, b[name]) for name, tensor in a.items())
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The weights of a run that nothing interrupted."""
+    return weights(train(CONFIG, tmp_path_factory.mktemp("runs") / "whole", progress=False))
+
+
+def unfinished(folder, after=11, config=CONFIG):
+    """A run stopped by a signal, the default after 10 steps: with checkpoints of steps 8 and 10."""
+    from nonneg.training import loop
+
+    original, calls = loop.learning_rate, 0
+
+    def counting(*args):
+        # Asked for before each step and for the log: a place to send ourselves a real signal from.
+        nonlocal calls
+        calls += 1
+        if calls == after:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(*args)
+
+    loop.learning_rate = counting
+    try:
+        with pytest.raises(StoppedError) as stopped:
+            train(config, folder, progress=False)
+    finally:
+        loop.learning_rate = original
+    return stopped.value
+
+
+def test_killed_at_random_moments_it_ends_with_the_same_weights():
+    command = [sys.executable, str(HERE / "kill_and_resume.py"), "0"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "weights the same" in result.stdout
+
+
+def test_sigterm_saves_and_the_same_call_goes_on(whole, tmp_path):
+    stopped = unfinished(tmp_path / "run", after=7)
+    assert stopped.exit_code == 143
+    assert "stopped after 6 of 20 steps" in str(stopped)
+    train(CONFIG, tmp_path / "run", progress=False)
+    assert same(whole, weights(tmp_path / "run"))
+    assert [line["epoch"] for line in read_log(tmp_path / "run")] == [1, 2, 3, 4]
+    assert [step["step"] for step in read_environment(tmp_path / "run")["resumed"]] == [6]
+
+
+def test_the_command_stops_cleanly_on_sigterm_and_on_ctrl_c(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "nonneg",
+        "train",
+        "digits",
+        "--accelerator",
+        "cpu",
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    for number in (signal.SIGTERM, signal.SIGINT):
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        logged = len(read_log(tmp_path / "run")) if (tmp_path / "run" / "log.jsonl").exists() else 0
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if (tmp_path / "run" / "log.jsonl").exists() and len(read_log(tmp_path / "run")) > logged:
+                break
+            time.sleep(0.05)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 128 + number
+        assert "Traceback" not in said
+        assert "the same command goes on from there" in said
+
+
+def test_resuming_with_another_config_is_refused_by_the_field(tmp_path):
+    unfinished(tmp_path / "run")
+    other = dataclasses.replace(CONFIG, views=dataclasses.replace(CONFIG.views, noise=0.2))
+    with pytest.raises(InputError, match=r"unfinished run with views\.noise 0\.1, not 0\.2"):
+        train(other, tmp_path / "run", progress=False)
+    with pytest.raises(InputError, match=r"unfinished run with lr 0\.003, not 0\.1"):
+        train(dataclasses.replace(CONFIG, lr=0.1), tmp_path / "run", progress=False)
+    train(dataclasses.replace(CONFIG, lr=0.1, epochs=1), tmp_path / "run", overwrite=True, progress=False)
+    assert len(read_log(tmp_path / "run")) == 1
+
+
+def test_resuming_on_other_data_is_refused(tmp_path):
+    np.save(tmp_path / "images.npy", np.random.default_rng(0).integers(0, 255, (600, 8, 8, 1), dtype=np.uint8))
+    config = dataclasses.replace(CONFIG, data=str(tmp_path / "images.npy"))
+    unfinished(tmp_path / "run", after=5, config=config)
+    np.save(tmp_path / "images.npy", np.zeros((700, 8, 8, 1), np.uint8))
+    with pytest.raises(InputError, match="was trained on other data than"):
+        train(config, tmp_path / "run", progress=False)
+
+
+def newest(run):
+    return max((run / "checkpoints").glob("*.safetensors"))
+
+
+@pytest.mark.parametrize("damage", ["cut", "bit", "empty", "gone"])
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(damage, whole, tmp_path):
+    unfinished(tmp_path / "run")
+    path = newest(tmp_path / "run")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes({"cut": content[:-100], "bit": content, "empty": b""}[damage])
+    if damage == "gone":
+        train(CONFIG, tmp_path / "run", progress=False)
+    else:
+        with pytest.warns(UserWarning, match=f"{path.name} is damaged.*going back to the checkpoint before"):
+            train(CONFIG, tmp_path / "run", progress=False)
+    assert read_environment(tmp_path / "run")["resumed"][0]["step"] == 8
+    assert same(whole, weights(tmp_path / "run"))
+
+
+def test_with_every_checkpoint_damaged_it_starts_over(whole, tmp_path):
+    unfinished(tmp_path / "run")
+    for path in (tmp_path / "run" / "checkpoints").iterdir():
+        path.write_bytes(b"")
+    with pytest.warns(UserWarning, match="is damaged"):
+        train(CONFIG, tmp_path / "run", progress=False)
+    assert same(whole, weights(tmp_path / "run"))
+
+
+def test_only_the_newest_two_checkpoints_are_kept(tmp_path):
+    train(CONFIG, tmp_path / "run", progress=False)
+    names = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
+    assert names == ["step-000000016.safetensors", "step-000000020.safetensors"]
+
+
+def test_a_full_disk_is_said_and_the_last_good_checkpoint_stays(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    checkpoints.save(Checkpoint(1, "data", {"learner.a": torch.ones(10)}))
+    checkpoints.wait()
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limit[1]))
+    try:
+        checkpoints.save(Checkpoint(2, "data", {"learner.a": torch.ones(1_000_000)}))
+        with pytest.raises(InputError, match=r"step-000000002\.safetensors cannot be written: file too large"):
+            checkpoints.wait()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, before)
+    kept = checkpoints.newest()
+    assert kept is not None and kept.step == 1
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-000000001.safetensors"]
+
+
+def test_a_strangers_checkpoint_cannot_run_code(tmp_path):
+    unfinished(tmp_path / "run")
+    import pickle
+
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "ran"),)
+
+    for path in (tmp_path / "run" / "checkpoints").iterdir():
+        path.write_bytes(pickle.dumps(Evil()))
+    with pytest.warns(UserWarning, match="is damaged"):
+        train(CONFIG, tmp_path / "run", progress=False)
+    assert not (tmp_path / "ran").exists()

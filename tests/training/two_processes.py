@@ -1,0 +1,58 @@
+"""Run by torchrun with two processes, or alone: trains and saves the run into the folder given."""
+
+import os
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import torch.distributed as dist
+from torch import nn
+
+from nonneg.models import ENCODERS
+from nonneg.training import load_recipe, train
+
+warnings.simplefilter("ignore")
+
+
+class Plain(nn.Module):
+    """Without batch norm, whose statistics are of a process's own share on the CPU."""
+
+    width = 32
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(64, 48), nn.Tanh(), nn.Linear(48, 32))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+ENCODERS["plain"] = lambda channels, stem: Plain()
+CONFIG = replace(
+    load_recipe("digits"),
+    encoder="plain",
+    epochs=4,
+    warmup_epochs=1,
+    precision="64-true",
+    accelerator="cpu",
+    features=64,
+    projector_width=24,
+    checkpoint_steps=7,
+)
+RUNS = {
+    "sgd": replace(CONFIG, optimiser="sgd", lr=0.3),
+    "lars": replace(CONFIG, optimiser="lars", lr=0.4),
+    "sup_con": replace(CONFIG, loss="sup_con"),
+    "spectral": replace(CONFIG, loss="spectral", lr=0.001, optimiser="sgd"),
+    "cross_entropy": replace(CONFIG, loss="cross_entropy", rectify_weight=True),
+}
+
+if __name__ == "__main__":
+    out = Path(sys.argv[1])
+    for name, config in RUNS.items():
+        train(config, out / name, progress=False)
+    if dist.is_initialized():
+        dist.barrier()
+    sys.stdout.flush()
+    os._exit(0)  # gloo's threads sometimes abort an orderly end of the interpreter

@@ -134,3 +134,7 @@ def restore_optimiser(optimiser: Optimizer, tensors: Mapping[str, Tensor]) -> No
     optimiser.load_state_dict({"state": state, "param_groups": groups})
     for group, lr in zip(optimiser.param_groups, lrs, strict=True):
         group["lr"] = lr  # the very tensor that a recorded step reads
+        for p in group["params"]:
+            for name, value in optimiser.state[p].items():
+                if value.shape == p.shape:  # in the parameter's memory format, which fused steps insist on
+                    optimiser.state[p][name] = torch.empty_like(p).copy_(value)

@@ -1,12 +1,14 @@
 """Optimisers by name, and the schedule of the learning rate."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import SGD, AdamW, Optimizer
 
+from nonneg.training._compile import compiled
 from nonneg.training.config import TrainConfig
 
 
@@ -39,11 +41,12 @@ class LARS(Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 self.state[p]["momentum"] = torch.zeros_like(p)
-        self._scale, self._move = _scaled, _moved
+        self._scale: Callable[..., Any] = _scaled
+        self._move: Callable[..., Any] = _moved
 
     def compile(self) -> None:
         """Let the next steps be compiled: a few kernels instead of many passes over all parameters."""
-        self._scale, self._move = torch.compile(_scaled), torch.compile(_moved)
+        self._scale, self._move = compiled(_scaled), compiled(_moved)
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from nonneg import losses
 from nonneg.errors import InputError
 from nonneg.models import Model
+from nonneg.training._compile import compiled
 from nonneg.training._optimisers import LARS, set_learning_rate
 from nonneg.training._watch import Watch
 from nonneg.training.config import TrainConfig
@@ -59,7 +60,7 @@ class Step:
         self.mean, self.std = (torch.tensor(v, device=fabric.device)[:, None, None] for v in (config.mean, config.std))
         self.last_features: Tensor | None = None
         layers = _Layers(model)
-        self.layers, self.optimiser = fabric.setup(torch.compile(layers) if path == "forward" else layers, optimiser)
+        self.layers, self.optimiser = fabric.setup(_wrapped(layers, path), optimiser)
         self._run: Callable[[Batch], None] = _Graph(self, layers) if path == "graph" else self._in_parts
 
     def __call__(self, batch: Batch, epoch: int, lr: float) -> None:
@@ -126,6 +127,11 @@ class _Layers(nn.Module):
         return self.model.forward_layers(images)
 
 
+def _wrapped(layers: nn.Module, path: str) -> nn.Module:
+    """Compiled as a module, which is what Fabric knows how to wrap for several processes."""
+    return torch.compile(layers, dynamic=False) if path == "forward" else layers  # type: ignore[return-value]
+
+
 class _Graph:
     """The whole step, compiled and recorded once, then replayed: the host launches one thing a step.
 
@@ -139,8 +145,8 @@ class _Graph:
         self.graph: torch.cuda.CUDAGraph | None = None
         self.inputs: Batch | None = None
         self.done = 0
-        self.forward = torch.compile(lambda batch: step.forward(layers, batch))
-        self.see = torch.compile(step.watch.see)
+        self.forward = compiled(lambda batch: step.forward(layers, batch))
+        self.see = compiled(step.watch.see)
         if isinstance(step.optimiser.optimizer, LARS):  # torch's own are fused already
             step.optimiser.optimizer.compile()
 

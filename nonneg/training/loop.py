@@ -310,7 +310,7 @@ def _fingerprint(source: Source) -> str:
 def _leave(run: RunFolder, told: int, done: int, steps: int) -> None:
     run.checkpoints.wait()
     raise StoppedError(
-        f"stopped after {done:,} of {steps:,} steps; {run.folder} holds them, and the same command goes on from there",
+        f"stopped after {done:,} of {steps:,} steps, which {run.folder} holds: train into it again to go on",
         signal=told,
     )
 

@@ -1,9 +1,13 @@
 import numpy as np
 import pytest
+import scipy.sparse as sp
+import torch
+from sklearn.linear_model import LogisticRegression
 
 from nonneg import Features
 from nonneg.errors import InputError
 from nonneg.evaluate import linear_probe
+from nonneg.evaluate._logistic import fit_logistic
 
 
 def blobs(seed: int, samples: int = 300, noise: float = 0.1) -> Features:
@@ -35,3 +39,27 @@ def test_noise_makes_validation_choose_a_stronger_regularisation():
 def test_features_without_labels_are_refused():
     with pytest.raises(InputError, match="the test features have no labels"):
         linear_probe(blobs(0), Features(np.ones((4, 3), np.float32)))
+
+
+@pytest.mark.parametrize("C", [0.001, 0.1, 10.0])
+def test_the_regression_is_scikit_learns(C):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(500, 20))
+    y = (x @ rng.normal(size=(20, 4)) + rng.normal(size=(500, 4))).argmax(1)
+    theirs = LogisticRegression(C=C, max_iter=5000, tol=1e-10).fit(x, y)
+    ours = fit_logistic(torch.from_numpy(x), torch.from_numpy(y), 4, C)
+    # Adding the same to all intercepts changes nothing.
+    intercept = ours.intercept - ours.intercept.mean()
+    np.testing.assert_allclose(ours.weight.numpy(), theirs.coef_, atol=1e-4)
+    np.testing.assert_allclose(intercept.numpy(), theirs.intercept_ - theirs.intercept_.mean(), atol=1e-4)
+
+
+def test_unlabelled_samples_and_sparse_codes_change_nothing():
+    train, test = blobs(0, noise=0.6), blobs(1, noise=0.6)
+    plain = linear_probe(train, test)
+    extra = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    padded = Features(
+        sp.csr_array(np.concatenate((extra, train.codes))), labels=np.concatenate((np.full(50, -1), train.labels))
+    )
+    assert linear_probe(padded, test) == plain
+    assert plain.accuracy < 1

@@ -102,7 +102,7 @@ def test_the_command_stops_cleanly_on_sigterm_and_on_ctrl_c(tmp_path):
         _, said = process.communicate(timeout=60)
         assert process.returncode == 128 + number
         assert "Traceback" not in said
-        assert "the same command goes on from there" in said
+        assert "train into it again to go on" in said
 
 
 def test_resuming_with_another_config_is_refused_by_the_field(tmp_path):

@@ -12,8 +12,6 @@ from torch import nn
 from nonneg.models import ENCODERS
 from nonneg.training import load_recipe, train
 
-warnings.simplefilter("ignore")
-
 
 class Plain(nn.Module):
     """Without batch norm, whose statistics are of a process's own share on the CPU."""
@@ -28,30 +26,35 @@ class Plain(nn.Module):
         return self.layers(x)
 
 
-ENCODERS["plain"] = lambda channels, stem: Plain()
-CONFIG = replace(
-    load_recipe("digits"),
-    encoder="plain",
-    epochs=4,
-    warmup_epochs=1,
-    precision="64-true",
-    accelerator="cpu",
-    features=64,
-    projector_width=24,
-    checkpoint_steps=7,
-)
 RUNS = {
-    "sgd": replace(CONFIG, optimiser="sgd", lr=0.3),
-    "lars": replace(CONFIG, optimiser="lars", lr=0.4),
-    "sup_con": replace(CONFIG, loss="sup_con"),
-    "spectral": replace(CONFIG, loss="spectral", lr=0.001, optimiser="sgd"),
-    "cross_entropy": replace(CONFIG, loss="cross_entropy", rectify_weight=True),
+    "sgd": {"optimiser": "sgd", "lr": 0.3},
+    "lars": {"optimiser": "lars", "lr": 0.4},
+    "sup_con": {"loss": "sup_con"},
+    "spectral": {"loss": "spectral", "lr": 0.001, "optimiser": "sgd"},
+    "cross_entropy": {"loss": "cross_entropy", "rectify_weight": True},
 }
 
+
+def main(out: Path) -> None:
+    ENCODERS["plain"] = lambda channels, stem: Plain()
+    config = replace(
+        load_recipe("digits"),
+        encoder="plain",
+        epochs=4,  # of 5 steps each
+        warmup_epochs=1,
+        precision="64-true",
+        accelerator="cpu",
+        features=64,
+        projector_width=24,
+        checkpoint_steps=7,
+    )
+    for name, change in RUNS.items():
+        train(replace(config, **change), out / name, progress=False)
+
+
 if __name__ == "__main__":
-    out = Path(sys.argv[1])
-    for name, config in RUNS.items():
-        train(config, out / name, progress=False)
+    warnings.simplefilter("ignore")
+    main(Path(sys.argv[1]))
     if dist.is_initialized():
         dist.barrier()
     sys.stdout.flush()

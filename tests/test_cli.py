@@ -85,7 +85,7 @@ def test_train_writes_a_run_that_loads(nonneg, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "nowhere.toml"], "recipe 'nowhere.toml' is neither a file nor one of the recipes cifar10, cifar100"),
+        (["train", "nowhere.toml"], "recipe 'nowhere.toml' is neither a file nor one of the recipes cifar10"),
         (["train", "digits", "--epochs", "0"], "epochs is 0, expected at least 1"),
         (["train", "digits", "--data", "mnist"], "data is 'mnist', expected one of digits, shapes"),
         (["train", "digits", "--batch-size", "5000"], "expected at most the 1400 samples"),

@@ -16,7 +16,7 @@ class Logistic:
 
     def logits(self, x: Tensor) -> Tensor:
         """`(samples, classes)` of `(samples, features)`."""
-        return F.linear(x, self.weight, self.intercept)
+        return F.linear(x.to(self.weight.dtype), self.weight, self.intercept)
 
     def predict(self, x: Tensor) -> Tensor:
         """`(samples,)` classes of `(samples, features)`."""

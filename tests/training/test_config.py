@@ -73,7 +73,7 @@ def test_the_choices_are_those_that_exist():
 
 
 def test_an_unknown_recipe_lists_the_known_ones():
-    with pytest.raises(InputError, match="'digit' is neither a file nor one of the recipes cifar10, cifar100"):
+    with pytest.raises(InputError, match="'digit' is neither a file nor one of the recipes cifar10"):
         load_recipe("digit")
 
 

@@ -49,7 +49,7 @@ class Resident:
     def __init__(self, images: npt.NDArray[np.uint8], labels: Tensor | None, device: torch.device) -> None:
         self.images = torch.from_numpy(np.array(images) if not images.flags.writeable else images).to(device)
         self.labels = labels
-        self.where = f"all {images.nbytes / 1e6:,.0f} MB on the device"
+        self.where = f"all {images.nbytes / 1e6:,.1f} MB on the device"
 
     def batches(self, rows: Tensor) -> Iterator[Batch]:
         for samples in rows.to(self.images.device):
@@ -69,7 +69,7 @@ class ReadAhead:
         self.file: int | None = None
         if isinstance(images, np.memmap) and images.filename is not None and images.flags.c_contiguous:
             self.file, self.start = os.open(images.filename, os.O_RDONLY), _place_in_file(images)
-        self.where = f"{images.nbytes / 1e6:,.0f} MB {'on disk' if self.file else 'in memory'}, {_AHEAD} batches ahead"
+        self.where = f"{images.nbytes / 1e6:,.1f} MB {'on disk' if self.file else 'in memory'}, {_AHEAD} batches ahead"
 
     def batches(self, rows: Tensor) -> Iterator[Batch]:
         on_gpu = self.device.type == "cuda"

@@ -4,10 +4,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
 
 _CONSOLE = Console(stderr=True)  # results go to standard output, progress beside it
+_FIGURES = {
+    "loss": "loss {:.3f}",
+    "lr": "lr {:.2g}",
+    "sparsity": "sparsity {:.0%}",
+    "dead": "dead {}",
+    "effective_rank": "rank {:.0f}",
+    "probe": "probe {:.0%}",
+    "class_consistency": "consistency {:.0%}",
+    "views_per_second": "{:,.0f} views/s",
+}
 
 
 def say(sentence: str) -> None:
@@ -17,23 +29,25 @@ def say(sentence: str) -> None:
 
 @contextmanager
 def progress_bar(epochs: int, done: int, title: str, show: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A bar over epochs; call what it yields with each epoch's log line."""
+    """A bar over epochs with a line of figures below; call what it yields with each epoch's log line."""
+    if not show:
+        yield lambda line: None
+        return
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("epoch {task.completed}/{task.total}"),
-        TextColumn("{task.fields[figures]}"),
+        TimeElapsedColumn(),
         TimeRemainingColumn(),
         console=_CONSOLE,
-        disable=not show,
     )
-    with bar:
-        task = bar.add_task(title, total=epochs, completed=done, figures="")
+    task = bar.add_task(title, total=epochs, completed=done)
+    figures = Text()
+    with Live(Group(bar, figures), console=_CONSOLE, refresh_per_second=4):
 
         def advance(line: dict[str, Any]) -> None:
-            figures = f"loss {line['loss']:.3f}  sparsity {line['sparsity']:.0%}  live {line['live']}"
-            if "probe" in line:
-                figures += f"  probe {line['probe']:.0%}"
-            bar.update(task, advance=1, figures=f"{figures}  {line['views_per_second']:,.0f} views/s")
+            shown = (form.format(line[name]) for name, form in _FIGURES.items() if name in line)
+            figures.plain = "  ".join(shown)
+            bar.advance(task)
 
         yield advance

@@ -42,8 +42,7 @@ class TrainConfig:
     """Whether the classifier's weight goes through relu too; of cross_entropy."""
 
     encoder: str = "convnet_8"
-    """convnet_8, convnet_24 (for images of about so many pixels a side), resnet18, resnet34, resnet50, timm:NAME
-    or transformers:NAME."""
+    """convnet_8 or _24 (for about so many pixels a side), resnet18, 34 or 50, timm:NAME, transformers:NAME."""
     stem: Literal["standard", "small", "small_pad_2"] = "standard"
     """How a ResNet begins: small is one 3x3 convolution for images of about 32 pixels; small_pad_2 pads it by 2."""
     pretrained: bool = False
@@ -78,11 +77,9 @@ class TrainConfig:
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["32-true", "bf16-mixed", "64-true"] = "32-true"
     compile: Literal["auto", "graph", "forward", "off"] = "auto"
-    """graph: the whole step is compiled and replayed as one CUDA graph; forward: the forward pass is compiled. auto is
-    graph on one CUDA device without accumulation, forward on several, off elsewhere."""
+    """The whole step as one CUDA graph, the forward pass alone, or nothing; auto takes what is fastest here."""
     data_on: Literal["auto", "device", "disk"] = "auto"
-    """Where images wait: all on the device, or on disk with the next batches read ahead. auto: on the device if they
-    fit."""
+    """Where images wait: all on the device, or on disk, read ahead; auto: on the device if they fit."""
     checkpoint_steps: int = 1000
     """A checkpoint after every so many updates, and when stopped."""
 

@@ -139,7 +139,7 @@ def test_features_that_all_die_stop_the_run_with_advice(tmp_path):
 def test_which_data_and_which_path_is_printed(tmp_path, capsys):
     train(dataclasses.replace(SHORT, epochs=1), tmp_path / "b")
     said = capsys.readouterr().err
-    assert "1,400 images of 8x8 pixels, all 0 MB on the device" in said
+    assert "1,400 images of 8x8 pixels, all 0.1 MB on the device" in said
     assert "run plainly, nothing compiled; 32-true, 1 x cpu" in said
 
 

@@ -1,0 +1,94 @@
+"""Batches come as asked for, from wherever the images are, in bounded memory."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+
+from nonneg.data import Source
+from nonneg.training import TrainConfig
+from nonneg.training._feed import ReadAhead, Resident, open_feed
+
+CPU = torch.device("cpu")
+IMAGES = np.random.default_rng(0).integers(0, 256, (50, 6, 5, 3), dtype=np.uint8)
+ROWS = torch.randperm(50, generator=torch.Generator().manual_seed(0))[:48].view(12, 4)
+
+
+def saved(folder, images=IMAGES):
+    np.save(folder / "images.npy", images)
+    return np.load(folder / "images.npy", mmap_mode="r")
+
+
+@pytest.mark.parametrize("kind", ["resident", "array", "map", "part of a map"])
+def test_every_feed_gives_the_same_batches(kind, tmp_path):
+    labels = torch.arange(50)
+    if kind == "resident":
+        feed = Resident(IMAGES, labels, CPU)
+    elif kind == "array":
+        feed = ReadAhead(IMAGES, labels, CPU)
+    elif kind == "map":
+        feed = ReadAhead(saved(tmp_path), labels, CPU)
+    else:
+        more = np.concatenate((np.zeros((7, 6, 5, 3), np.uint8), IMAGES))
+        feed = ReadAhead(saved(tmp_path, more)[7:], labels, CPU)
+    batches = list(feed.batches(ROWS))
+    assert len(batches) == 12
+    for rows, batch in zip(ROWS, batches, strict=True):
+        assert torch.equal(batch.samples, rows)
+        assert torch.equal(batch.labels, rows)
+        np.testing.assert_array_equal(batch.images.numpy(), IMAGES[rows.numpy()])
+
+
+def source(images):
+    return Source("x", images, tuple(map(str, range(len(images)))), None, ())
+
+
+def test_images_that_fit_are_on_the_device_and_the_config_can_decide_otherwise(tmp_path):
+    images = saved(tmp_path)
+    assert isinstance(open_feed(source(images), TrainConfig(), CPU), Resident)
+    assert isinstance(open_feed(source(images), TrainConfig(data_on="disk"), CPU), ReadAhead)
+
+
+def test_data_larger_than_memory_is_left_on_disk(tmp_path):
+    huge = np.lib.format.open_memmap(tmp_path / "huge.npy", "w+", np.uint8, (2**31, 32, 32, 3))  # sparse: no bytes yet
+    feed = open_feed(source(huge[:10]), TrainConfig(), CPU)
+    assert isinstance(feed, Resident)
+    whole = Source("x", huge, (), None, ())
+    feed = open_feed(whole, TrainConfig(), CPU)
+    assert isinstance(feed, ReadAhead)
+    (batch,) = feed.batches(torch.tensor([[2**31 - 1, 0]]))
+    assert batch.images.shape == (2, 32, 32, 3)
+
+
+def test_reading_ahead_takes_little_memory(tmp_path):
+    saved(tmp_path, np.zeros((3000, 224, 224, 3), np.uint8))
+    program = textwrap.dedent(f"""
+        import numpy as np, torch, re
+        from pathlib import Path
+        from nonneg.training._feed import ReadAhead
+        def resident():
+            return int(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1e3
+        images = np.load({str(tmp_path / "images.npy")!r}, mmap_mode="r")
+        feed = ReadAhead(images, None, torch.device("cpu"))
+        rows = torch.randperm(3000)[:2976].view(-1, 32)
+        most = 0
+        batches = feed.batches(rows)
+        next(batches)
+        before = resident()
+        for batch in batches:
+            most = max(most, resident())
+        print(most - before)
+    """)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert float(done.stdout) < 100, done.stderr  # of 452 MB
+
+
+def test_a_file_that_has_become_shorter_is_said(tmp_path):
+    feed = ReadAhead(saved(tmp_path), None, CPU)
+    with (tmp_path / "images.npy").open("r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(ValueError, match="the file of images has become shorter"):
+        list(feed.batches(ROWS))

@@ -86,12 +86,11 @@ class TrainConfig:
     views: ViewConfig = field(default_factory=ViewConfig)
 
     def __post_init__(self) -> None:
-        for owner, prefix in ((self, ""), (self.views, "views.")):
-            for item in dataclasses.fields(owner):
-                value = getattr(owner, item.name)
-                for number in value if isinstance(value, tuple) else (value,):
-                    if isinstance(number, float) and not math.isfinite(number):
-                        raise InputError(f"{prefix}{item.name} is {number}, expected a finite number")
+        for item in dataclasses.fields(self):
+            value = getattr(self, item.name)
+            for number in value if isinstance(value, tuple) else (value,):
+                if isinstance(number, float) and not math.isfinite(number):
+                    raise InputError(f"{item.name} is {number}, expected a finite number")
         least = {"seed": 0, "epochs": 1, "batch_size": 2, "accumulate": 1, "image_size": 0, "checkpoint_steps": 1}
         for name, bound in {**least, "warmup_epochs": 0, "weight_decay": 0, "momentum": 0}.items():
             if getattr(self, name) < bound:
@@ -116,29 +115,8 @@ class TrainConfig:
             raise InputError("compile is 'graph' with accumulate above 1, expected forward or off")
         if self.rectify_weight and self.loss != "cross_entropy":
             raise InputError(f"rectify_weight is true with loss {self.loss!r}, which has no classifier")
-        self._check_views()
         # What the network itself cannot be is refused before any image is read.
         self.model(channels=max(len(self.mean), 1), image_size=0, classes=2 if self.loss == "cross_entropy" else 0)
-
-    def _check_views(self) -> None:
-        v = self.views
-        for view in dataclasses.fields(ViewConfig):
-            value = getattr(v, view.name)
-            if value < 0:
-                raise InputError(f"views.{view.name} is {value}, expected at least 0")
-            if view.name.endswith("_p") and value > 1:
-                raise InputError(f"views.{view.name} is {value}, expected a probability")
-        for name, most in {"hue": 0.5, "crop_most": 1.0}.items():
-            if getattr(v, name) > most:
-                raise InputError(f"views.{name} is {getattr(v, name)}, expected at most {most:g}")
-        if v.scale >= 1:
-            raise InputError(f"views.scale is {v.scale}, expected less than 1")
-        if not 0 < v.crop_least <= v.crop_most:
-            raise InputError(f"views.crop_least is {v.crop_least}, expected more than 0, at most crop_most")
-        if v.crop_ratio < 1:
-            raise InputError(f"views.crop_ratio is {v.crop_ratio}, expected at least 1")
-        if v.blur_least > v.blur_most:
-            raise InputError(f"views.blur_least is {v.blur_least}, expected at most blur_most, {v.blur_most}")
 
     def model(self, channels: int, image_size: int, classes: int) -> ModelConfig:
         """The network for images of so many channels and pixels a side; classes of a classifier, 0 for none."""

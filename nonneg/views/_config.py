@@ -1,11 +1,14 @@
 """How far a view may differ from its sample."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
+
+from nonneg.errors import InputError
 
 
 @dataclass(frozen=True)
 class ViewConfig:
-    """How views are drawn, in this order: crop, affine map, flip, colours, grey, blur, solarise, noise.
+    """How views are drawn, in this order: crop, mirror, affine map, colours, grey, blur, solarise, noise.
 
     Left as it is, nothing changes. Crop, colours, grey, blur and solarise do what torchvision's and
     Pillow's do, with the same distributions.
@@ -53,6 +56,27 @@ class ViewConfig:
     """Shear by up to so many degrees either way."""
     noise: float = 0.0
     """Standard deviation of the noise on each pixel, where black is 0 and white is 1."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not math.isfinite(value):
+                raise InputError(f"views.{field.name} is {value}, expected a finite number")
+            if value < 0:
+                raise InputError(f"views.{field.name} is {value}, expected at least 0")
+            if field.name.endswith("_p") and value > 1:
+                raise InputError(f"views.{field.name} is {value}, expected a probability")
+        for name, most in {"hue": 0.5, "crop_most": 1.0}.items():
+            if getattr(self, name) > most:
+                raise InputError(f"views.{name} is {getattr(self, name)}, expected at most {most:g}")
+        if self.scale >= 1:
+            raise InputError(f"views.scale is {self.scale}, expected less than 1")
+        if not 0 < self.crop_least <= self.crop_most:
+            raise InputError(f"views.crop_least is {self.crop_least}, expected more than 0, at most crop_most")
+        if self.crop_ratio < 1:
+            raise InputError(f"views.crop_ratio is {self.crop_ratio}, expected at least 1")
+        if self.blur_least > self.blur_most:
+            raise InputError(f"views.blur_least is {self.blur_least}, expected at most blur_most, {self.blur_most}")
 
     @property
     def crops(self) -> bool:

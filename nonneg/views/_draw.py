@@ -137,6 +137,9 @@ def draw(
 
 def _crop(config: ViewConfig, u: dict[str, Tensor], height: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The first of ten random boxes that fits into the image; the middle of the image if none does."""
+    if not config.crops:
+        whole = torch.zeros_like(u["top"])
+        return whole, whole, whole + height, whole + width
     area = height * width * (config.crop_least + (config.crop_most - config.crop_least) * u["area"])
     extreme = math.log(config.crop_ratio)
     ratio = torch.exp(extreme * (2 * u["ratio"] - 1))

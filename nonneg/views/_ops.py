@@ -15,6 +15,7 @@ from nonneg.views._draw import Drawn
 
 _GREY = (0.299, 0.587, 0.114)
 _BICUBIC = -0.5  # the curvature of Pillow's bicubic filter
+_HUE_STEPS = 255 / 6  # of Pillow's, in a sixth of the colour circle
 
 
 def crop_and_flip(x: Tensor, drawn: Drawn, height: int, width: int) -> Tensor:
@@ -106,7 +107,9 @@ def turn_hue(x: Tensor, turns: Tensor) -> Tensor:
         (green - blue) / safe,
         torch.where(value == green, (blue - red) / safe + 2, (red - green) / safe + 4),
     )
-    hue = hue + 6 * _wide(turns)
+    # In Pillow a hue is one of 256 steps, of which 255 make the circle; the small number is for values that lie on one.
+    step = (torch.remainder(hue, 6.0) * _HUE_STEPS + 1e-4).floor() + torch.trunc(255 * _wide(turns))
+    hue = torch.remainder(step, 256.0) / _HUE_STEPS
 
     def channel(offset: int) -> Tensor:
         place = torch.remainder(hue + offset, 6.0)
@@ -133,8 +136,8 @@ def _box(sigma: Tensor, most: float, size: int) -> Tensor:
     distance = (pixel - torch.arange(size, device=sigma.device)[:, None]).abs()
     whole, full, edge = (values[:, None, None] for values in (whole, full, edge))
     weights = torch.where(distance <= whole, full, torch.where(distance == whole + 1, edge, 0.0))
-    first, inner, last = weights.split([reach + 1, size - 2, reach + 1], 2)
-    return torch.cat((first.sum(2, keepdim=True), inner, last.sum(2, keepdim=True)), 2)
+    onto = pixel.clamp(0, size - 1)[:, None] == torch.arange(size, device=sigma.device)
+    return weights @ onto.to(weights.dtype)
 
 
 def solarise(x: Tensor, solarised: Tensor) -> Tensor:
@@ -148,8 +151,8 @@ def affine(x: Tensor, drawn: Drawn) -> Tensor:
     cos, sin, slant = drawn.angle.cos() / drawn.size, drawn.angle.sin() / drawn.size, drawn.shear.tan()
     # affine_grid wants the map from output to input positions, the inverse of what is drawn, in units of
     # half a side: so a shift by a whole side is 2, and a turn of an oblong image needs its aspect.
-    xx, xy = cos, (sin + cos * slant) * (height / width)
-    yx, yy = -sin * (width / height), cos - sin * slant
+    xx, xy = cos - sin * slant, (sin + cos * slant) * (height / width)
+    yx, yy = -sin * (width / height), cos
     tx, ty = 2 * drawn.shift_x, 2 * drawn.shift_y
     top = torch.stack((xx, xy, -xx * tx - xy * ty), 1)
     bottom = torch.stack((yx, yy, -yx * tx - yy * ty), 1)

@@ -99,6 +99,36 @@ def test_colour_operations_are_pillows(pictures, name):
     assert difference(ours(pictures, p, config), pillows).max() < TOLERANCE
 
 
+def test_hue_of_pure_colours_is_pillows():
+    """The hardest ones: full saturation, where a step of the hue shows most."""
+    rng = np.random.default_rng(1)
+    hsv = np.stack([rng.integers(0, 256, (COUNT, 12, 12)), *np.full((2, COUNT, 12, 12), 255)], -1).astype(np.uint8)
+    pure = np.stack([np.asarray(Image.fromarray(x, "HSV").convert("RGB")) for x in hsv])
+    config = replace(NOTHING, hue=0.5)
+    p = drawn(config, (3, 12, 12))
+    pillows = [pillow_views.jitter(Image.fromarray(x), "hue", float(turn)) for x, turn in zip(pure, p.hue, strict=True)]
+    assert difference(ours(pure, p, config), pillows).max() < TOLERANCE
+
+
+def test_the_affine_map_is_pillows(pictures):
+    config = replace(NOTHING, rotate=25.0, scale=0.3, shift=0.15, shear=15.0)
+    p = drawn(config)
+    wide = SIDE // 2  # edges repeated, which Pillow's own transform does not do
+    pillows = []
+    for i, picture in enumerate(pictures):
+        angle, size, shear = (float(getattr(p, name)[i]) for name in ("angle", "size", "shear"))
+        sheared = np.array([[1, -np.tan(shear)], [0, 1]])
+        turned = size * np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        back = np.linalg.inv(turned @ sheared)
+        middle = np.array([SIDE / 2, SIDE / 2])
+        shift = SIDE * np.array([float(p.shift_x[i]), float(p.shift_y[i])])
+        offset = middle + wide - back @ (middle + shift)
+        padded = Image.fromarray(np.pad(picture, ((wide, wide), (wide, wide), (0, 0)), mode="edge"))
+        data = (*back[0], offset[0], *back[1], offset[1])
+        pillows.append(padded.transform((SIDE, SIDE), Image.Transform.AFFINE, data, Image.Resampling.BILINEAR))
+    assert difference(ours(pictures, p, config), pillows).max() < TOLERANCE
+
+
 def test_four_colour_operations_happen_in_the_drawn_order(pictures):
     config = replace(NOTHING, **{name: getattr(CONFIG, name) for name in pillow_views.JITTERS})
     p = drawn(config)

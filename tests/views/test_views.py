@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from nonneg.data import open_source
+from nonneg.errors import InputError
 from nonneg.views import ViewConfig, draw, make_views, random_views, uniform
 
 PAPER = ViewConfig(
@@ -60,7 +61,8 @@ def test_compiled_views_are_the_same():
     pictures, samples, epoch = images(16), torch.arange(16), torch.tensor(2)
     plain = random_views(pictures, samples, EVERYTHING, 1, epoch)
     compiled = torch.compile(random_views)(pictures, samples, EVERYTHING, 1, epoch)
-    torch.testing.assert_close(compiled, plain, rtol=0, atol=1e-5)
+    # But for single pixels on the edge of a hue's step or of solarising.
+    assert float(((compiled - plain).abs() > 1e-4).float().mean()) < 1e-3
 
 
 @pytest.mark.parametrize("change", ["seed", "epoch", "sample", "view"])
@@ -97,6 +99,34 @@ def test_a_size_resizes_without_a_crop():
     assert views.shape == (16, 3, 12, 12)
     # Halved with a wide filter: the mean over the picture stays.
     torch.testing.assert_close(views[:8].mean((1, 2, 3)), (images() / 255).mean((1, 2, 3)), atol=0.01, rtol=0)
+
+
+def test_without_a_crop_oblong_images_are_taken_whole():
+    oblong = torch.zeros(1, 1, 8, 24)
+    oblong[..., 0] = oblong[..., 23] = 1
+    view = random_views(oblong, torch.arange(1), ViewConfig(size=8), 0, 0)[0, 0]
+    assert float(view[:, 0].min()) > 0.2 and float(view[:, 7].min()) > 0.2
+
+
+@pytest.mark.parametrize("shape", [(1, 9), (9, 1), (1, 1), (2, 3)])
+def test_tiny_images_have_views_too(shape):
+    config = replace(EVERYTHING, blur_p=1.0)
+    views = random_views(torch.rand(4, 3, *shape), torch.arange(4), config, 0, 0)
+    assert views.shape == (8, 3, *shape)
+    assert bool(views.isfinite().all())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"crop_ratio": 0.5}, "views.crop_ratio is 0.5"),
+        ({"hue": math.nan}, "views.hue is nan"),
+        ({"flip_p": 2}, "flip_p"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_by_name(change, message):
+    with pytest.raises(InputError, match=message):
+        ViewConfig(**change)
 
 
 def test_a_flip_mirrors_with_and_without_a_crop():

@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import tyro
 
 from nonneg import __version__
 from nonneg.errors import InputError
+from nonneg.processes import started
 
 
 def demo(
@@ -44,15 +46,15 @@ def train(recipe: Annotated[str, tyro.conf.Positional]) -> None:
 
 
 def embed(
-    run: Annotated[str, tyro.conf.Positional],
-    data: Annotated[str, tyro.conf.Positional],
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")],
     split: str = "train",
     layer: Literal["projector", "encoder", "both"] = "projector",
-    out: Path | None = None,
+    out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
     batch_size: int = 1024,
-    accelerator: Literal["auto", "cpu", "cuda"] = "auto",
+    accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto",
     precision: Literal["32-true", "bf16-mixed"] = "32-true",
-    image_size: int = 0,
+    image_size: int = -1,
     skip_broken: bool = False,
     media: bool = True,
     overwrite: bool = False,
@@ -64,22 +66,21 @@ def embed(
         data: digits, shapes, or the path of a folder, tar, Parquet or array of images.
         split: which part of the data: train (everything, where there are no parts) or test.
         layer: the features proper, the encoder's output, or both, in a folder each.
-        out: the features' folder; RUN-SPLIT.features if left out.
+        out: the features' folder; beside the run, named after it and the data, if left out.
         batch_size: samples a batch.
         accelerator: where to compute.
         precision: of the forward pass.
-        image_size: resize to this side; 0 keeps images as they are.
+        image_size: resize image files to this side; -1 is as for training, 0 takes images as they are.
         skip_broken: leave out images that cannot be read.
         media: embed the images, or thumbnails of large ones.
         overwrite: replace earlier features in that folder.
     """
     from nonneg.models import embed_data
 
-    folder = out or Path(f"{run.removeprefix('hub:').rstrip('/')}-{split}.features")
     written = embed_data(
         run,
         data,
-        folder,
+        out,
         split=split,
         layer=layer,
         batch_size=batch_size,
@@ -90,7 +91,7 @@ def embed(
         media=media,
         overwrite=overwrite,
     )
-    if _is_first_process():
+    if started().is_first:
         print(f"Embedded: {', '.join(map(str, written))}")
 
 
@@ -148,15 +149,10 @@ def _train(recipe: str, arguments: list[str]) -> None:
             tensorboard: write the log for TensorBoard, too.
         """
         folder = run_training(config, out, overwrite=overwrite, tensorboard=tensorboard)
-        if _is_first_process():
+        if started().is_first:
             print(f"Trained: {folder}")
 
     tyro.cli(run, prog=f"nonneg train {recipe}", args=arguments)
-
-
-def _is_first_process() -> bool:
-    """torchrun starts as many of these as there are devices; one of them speaks."""
-    return int(os.environ.get("RANK", "0")) == 0
 
 
 def main() -> None:
@@ -176,8 +172,8 @@ def main() -> None:
         sys.stdout.flush()
     except InputError as error:
         _stop(str(error), error.exit_code)
-    except KeyboardInterrupt as interrupt:
-        _stop(str(interrupt) or "stopped")
+    except KeyboardInterrupt:
+        _stop("stopped", 128 + signal.SIGINT)
     except OSError as error:
         # What is still to be flushed at exit would fail once more (a closed pipe, a full disk).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,25 +1,20 @@
 """Networks that end in non-negative features; saving, loading, embedding."""
 
-from nonneg.models._codes import CodeRows
 from nonneg.models._config import ModelConfig
 from nonneg.models._embed import embed_data
 from nonneg.models._encoders import ENCODERS
 from nonneg.models._model import Layer, Model
 from nonneg.models._resnet import ResNet
 from nonneg.models._store import load
-from nonneg.models._stream import EmbeddedBatch, Precision, aligned_shares, embed_rows
+from nonneg.models._stream import Precision
 
 __all__ = [
     "ENCODERS",
-    "CodeRows",
-    "EmbeddedBatch",
     "Layer",
     "Model",
     "ModelConfig",
     "Precision",
     "ResNet",
-    "aligned_shares",
     "embed_data",
-    "embed_rows",
     "load",
 ]

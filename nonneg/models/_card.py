@@ -4,8 +4,9 @@ from dataclasses import asdict
 
 from nonneg.models._config import ModelConfig
 
+LIBRARY = "library_name: nonneg"
 _CARD = """---
-library_name: nonneg
+{library}
 pipeline_tag: image-feature-extraction
 tags:
 - nonneg
@@ -37,7 +38,9 @@ def model_card(config: ModelConfig) -> str:
     rows = [f"| {name} | {_cell(value)} |" for name, value in asdict(config).items()]
     channels = "1 channel" if config.channels == 1 else f"{config.channels} channels"
     kind = "Contrastive" if config.rectify == "none" else "Non-negative"
-    return _CARD.format(title=f"{kind} features", channels=channels, features=config.features, rows="\n".join(rows))
+    return _CARD.format(
+        library=LIBRARY, title=f"{kind} features", channels=channels, features=config.features, rows="\n".join(rows)
+    )
 
 
 def _cell(value: object) -> str:

@@ -1,8 +1,8 @@
 """Codes of a model, batch by batch, made into `Features`."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,9 +28,13 @@ def features_of(
     device: str | torch.device | None,
     precision: Precision,
     media: bool,
+    origin: Mapping[str, Any] | None = None,
     advance: Callable[[int], object] = lambda samples: None,
 ) -> "dict[Layer, Features]":
-    """The features of a contiguous range of samples, by layer, from one pass; `advance` is told of each batch."""
+    """The features of a contiguous range of samples, by layer, from one pass.
+
+    `origin` goes into their provenance; `advance` is told of each batch.
+    """
     if source.images.shape[-1] != model.config.channels:
         found = source.images.shape[-1]
         raise InputError(f"{source.name} has images of {found} channels, the model expects {model.config.channels}")
@@ -61,7 +65,15 @@ def features_of(
             labels=None if source.labels is None else source.labels[rows.start : rows.stop],
             label_names=source.label_names,
             media=pictures,
-            provenance={"source": source.name, "layer": name, "model": asdict(model.config)},
+            provenance={
+                "source": source.name,
+                "layer": name,
+                "image_size": list(source.images.shape[1:3]),
+                "precision": precision,
+                "left_out": len(source.skipped),
+                **(origin or {}),
+                "model": asdict(model.config),
+            },
         )
         for name, collected in codes.items()
     }

@@ -1,6 +1,5 @@
 """`ModelConfig`: everything needed to build a network again, checked by name."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -38,7 +37,9 @@ class ModelConfig:
     stem: str = "standard"
     """How a ResNet begins: standard, small or small_pad_2. Other encoders know only standard."""
     image_size: int = 0
-    """Side of the images the network is for, where it must know it; 0 is whatever comes."""
+    """Side of the images the network was trained on; 0 is not known, whatever comes."""
+    resize: int = 0
+    """Side to which images were resized before views of `image_size` were cut out of them; 0 is not at all."""
     pretrained: bool = False
     """Begin with the encoder's published weights, for timm: and transformers:."""
     projector_depth: int = 2
@@ -112,7 +113,7 @@ _TYPES: dict[Any, str] = {str: "a string", int: "a whole number", bool: "true or
 def _floats(name: str, values: Any, channels: int) -> tuple[float, ...]:
     """Finite floats, one a channel or none; JSON makes lists of tuples and people write 0 for 0.0."""
     is_row = isinstance(values, list | tuple) and all(type(value) in (int, float) for value in values)
-    if not is_row or len(values) not in (0, channels) or not all(math.isfinite(value) for value in values):
+    if not is_row or len(values) not in (0, channels) or not all(abs(value) < 1e30 for value in values):
         raise InputError(f"{name} is {values!r}, expected a finite number for each of the {channels} channels, or none")
     return tuple(float(value) for value in values)
 
@@ -123,15 +124,12 @@ def to_json(config: ModelConfig, backbone: Mapping[str, Any] | None) -> dict[str
 
 
 def from_json(content: Any) -> tuple[ModelConfig, dict[str, Any]]:
-    """The config in a `config.json`, and what it says of a backbone that is not ours.
-
-    The first models had neither `format` nor the fields after `top_k`: the defaults are what they were.
-    """
+    """The config in a `config.json`, and what it says of a backbone that is not ours."""
     expected = [field.name for field in fields(ModelConfig)]
     if not isinstance(content, dict) or not {"encoder", "channels"} <= set(content):
         raise InputError(f"expected the fields {', '.join(expected)}")
     values = dict(content)
-    version, backbone = values.pop("format", FORMAT), values.pop("backbone", {})
+    version, backbone = values.pop("format", None), values.pop("backbone", {})
     if version != FORMAT:
         raise InputError(f"it is of format {version!r}, this nonneg reads format {FORMAT}")
     unknown = sorted(set(values) - set(expected))

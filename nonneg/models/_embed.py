@@ -1,6 +1,7 @@
 """A data set to `Features` on disk: in one process, or in several that each take a share."""
 
-import os
+import dataclasses
+import secrets
 import shutil
 from pathlib import Path
 from typing import Literal
@@ -10,43 +11,50 @@ import torch.distributed as dist
 from rich.console import Console
 from rich.progress import Progress
 
-from nonneg.data import open_source
+from nonneg.data import Source, open_source
+from nonneg.durable import TEMPORARY_PREFIX, said_plainly
 from nonneg.errors import InputError
 from nonneg.features import Features, is_features
 from nonneg.models._collect import features_of, joined
-from nonneg.models._model import Layer
+from nonneg.models._model import Layer, Model
 from nonneg.models._store import load
-from nonneg.models._stream import Precision, aligned_shares
+from nonneg.models._stream import Precision, aligned_shares, check_batch_size
+from nonneg.processes import Processes, started
+
+AS_TRAINED = -1
 
 
 def embed_data(
     run: str,
     data: str,
-    out: Path,
+    out: Path | None = None,
     *,
     split: str = "train",
     layer: Layer | Literal["both"] = "projector",
     batch_size: int = 1024,
-    accelerator: Literal["auto", "cpu", "cuda"] = "auto",
+    accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto",
     precision: Precision = "32-true",
-    image_size: int = 0,
+    image_size: int = AS_TRAINED,
     skip_broken: bool = False,
     media: bool = True,
     overwrite: bool = False,
     progress: bool = True,
 ) -> list[Path]:
-    """Embed a data set with a run's model and save its `Features`; under torchrun, each process takes a share.
+    """Embed a data set with a run's model and save its `Features`; with several processes, each takes a share.
 
     Args:
         run: a run's folder, a model's folder, or `hub:owner/name`.
         data: what `nonneg.data.open_source` takes.
-        out: the features' folder. For both layers, the layer's name goes before its ending.
+        out: the features' folder; beside the run, named after it and the data, if left out. For both layers, the
+            layer's name goes before its ending.
         split: of the data.
         layer: projector, encoder or both.
         batch_size: samples a batch; does not change the codes but for rounding.
         accelerator: where to compute.
         precision: of the forward pass.
-        image_size, skip_broken: as in `open_source`.
+        image_size: side to which images are resized; `AS_TRAINED` resizes and cuts them as for training and refuses
+            others, 0 takes them as they are.
+        skip_broken: leave out images that cannot be read.
         media: embed the images, or thumbnails of large ones.
         overwrite: replace earlier features in that folder.
         progress: show a bar.
@@ -54,51 +62,122 @@ def embed_data(
     Returns:
         The folders written.
     """
-    rank, processes = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    check_batch_size(batch_size)
+    processes = started()
+    model = load(run)
+    resize = model.config.resize if image_size == AS_TRAINED else image_size
+    source = open_source(data, split, image_size=resize, skip_broken=skip_broken, progress=progress)
+    if image_size == AS_TRAINED:
+        source = _as_trained(source, model)
     layers: tuple[Layer, ...] = ("encoder", "projector") if layer == "both" else (layer,)
+    out = _beside(run, source) if out is None else out
     folders = {name: out if len(layers) == 1 else out.with_name(f"{out.stem}-{name}{out.suffix}") for name in layers}
     for folder in folders.values():
-        if folder.exists() and not (overwrite and is_features(folder)):
-            raise InputError(f"{folder} exists already; choose another --out, or --overwrite to replace features")
-    model = load(run)
-    source = open_source(data, split, image_size=image_size, skip_broken=skip_broken, progress=progress)
-    if processes > 1 and not dist.is_initialized():
-        dist.init_process_group("gloo")  # only to wait for each other
-    rows = aligned_shares(len(source), batch_size, processes)[rank]
-    with Progress(console=Console(stderr=True), disable=not progress or rank > 0, transient=True) as bar:
-        task = bar.add_task("embedding", total=len(rows))
-        features = {}
-        if len(rows):
+        _require_writable(folder, overwrite)
+    rows = aligned_shares(len(source), batch_size, processes.total)
+    if processes.total > 1:
+        _meet(processes)
+        if processes.is_first:  # what a run that was killed left behind
+            for folder in folders.values():
+                _remove_parts(folder)
+        dist.barrier()
+    mine = rows[processes.rank]
+    features = {}
+    with Progress(console=Console(stderr=True), disable=not (progress and processes.is_first), transient=True) as bar:
+        task = bar.add_task("embedding", total=len(mine))
+        if mine:
             features = features_of(
                 model,
                 source,
-                rows,
+                mine,
                 layers,
                 batch_size=batch_size,
-                device=_device(accelerator),
+                device=_device(accelerator, processes),
                 precision=precision,
                 media=media,
+                origin={"run": _run_name(run)},
                 advance=lambda samples: bar.advance(task, samples),
             )
-    if processes == 1:
+    if processes.total == 1:
         return [features[name].save(folder, overwrite=overwrite) for name, folder in folders.items()]
     for name, share in features.items():
-        share.save(_part(folders[name], rank), overwrite=True)
+        share.save(_part(folders[name], processes.rank), overwrite=True)
     dist.barrier()
-    if rank == 0:
+    if processes.is_first:
         for folder in folders.values():
-            parts = [part for other in range(processes) if (part := _part(folder, other)).exists()]
-            joined(Features.load(part) for part in parts).save(folder, overwrite=overwrite)
-            for part in parts:
-                shutil.rmtree(part)
+            parts = [Features.load(_part(folder, rank)) for rank, share in enumerate(rows) if share]
+            joined(parts).save(folder, overwrite=overwrite)
+            _remove_parts(folder)
     dist.barrier()
     return list(folders.values())
+
+
+def _as_trained(source: Source, model: Model) -> Source:
+    """The middle of each image, of the side the model was trained on; images of another side are refused."""
+    side = model.config.image_size
+    height, width = source.images.shape[1:3]
+    if not side or (height, width) == (side, side):
+        return source
+    if model.config.resize and min(height, width) >= side:
+        top, left = (height - side) // 2, (width - side) // 2
+        return dataclasses.replace(source, images=source.images[:, top : top + side, left : left + side])
+    raise InputError(
+        f"{source.name} has images of {width} x {height} pixels, the model was trained on {side} x {side}; set"
+        f" --image-size {side} to resize image files, or 0 to take them as they are"
+    )
+
+
+def _run_name(run: str) -> str:
+    if run.startswith("hub:"):
+        return run
+    path = Path(run).resolve()
+    return path.parent.name if path.name == "model" else path.name
+
+
+def _beside(run: str, source: Source) -> Path:
+    """`runs/x` and `photos/train` give `runs/x-photos-train.features`; a hub's model, one in this folder."""
+    name = f"{_run_name(run).rpartition('/')[2].partition('@')[0]}-{source.name.replace('/', '-')}.features"
+    if run.startswith("hub:"):
+        return Path(name)
+    path = Path(run).resolve()
+    folder = (path.parent if path.name == "model" else path).parent
+    return folder.relative_to(Path.cwd()) / name if folder.is_relative_to(Path.cwd()) else folder / name
+
+
+def _require_writable(folder: Path, overwrite: bool) -> None:
+    """Before the work, not after it."""
+    if folder.exists() and not (overwrite and is_features(folder)):
+        raise InputError(f"{folder} exists already; choose another --out, or --overwrite to replace features")
+    with said_plainly(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        trial = folder.parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+        trial.touch()
+        trial.unlink()
+
+
+def _meet(processes: Processes) -> None:
+    """A group of these processes, only to wait for each other."""
+    if not dist.is_initialized():
+        from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+
+        if SLURMEnvironment.detect():  # srun tells the place to meet in its own way
+            place = SLURMEnvironment()
+            address = f"tcp://{place.main_address}:{place.main_port}"
+            dist.init_process_group("gloo", init_method=address, rank=processes.rank, world_size=processes.total)
+        else:
+            dist.init_process_group("gloo")
 
 
 def _part(folder: Path, rank: int) -> Path:
     return folder.with_name(f".{folder.name}.part-{rank}")
 
 
-def _device(accelerator: str) -> str:
-    on_gpu = accelerator == "cuda" or (accelerator == "auto" and torch.cuda.is_available())
-    return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if on_gpu else "cpu"
+def _remove_parts(folder: Path) -> None:
+    for part in folder.parent.glob(f".{folder.name}.part-*"):
+        shutil.rmtree(part)
+
+
+def _device(accelerator: str, processes: Processes) -> str:
+    if accelerator == "cuda" or (accelerator == "auto" and torch.cuda.is_available()):
+        return f"cuda:{processes.local_rank}"
+    return "mps" if accelerator == "mps" else "cpu"

@@ -16,10 +16,10 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from nonneg.durable import read_plainly, said_plainly, write_bytes
+from nonneg.durable import TEMPORARY_PREFIX, read_plainly, said_plainly, write_bytes
 from nonneg.errors import InputError
 from nonneg.models._backbones import imported
-from nonneg.models._card import model_card
+from nonneg.models._card import LIBRARY, model_card
 from nonneg.models._config import ModelConfig, from_json, to_json
 from nonneg.models._model import Model
 
@@ -32,10 +32,16 @@ def save(model: Model, folder: Path) -> None:
     """Write the model, each file whole or not at all."""
     with said_plainly(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        there = {path.name for path in folder.iterdir() if not path.name.startswith(TEMPORARY_PREFIX)}
+        foreign = there - {CONFIG, WEIGHTS, CARD}
+        if CARD in there and LIBRARY not in (folder / CARD).read_text("utf-8", "replace"):
+            foreign.add(CARD)
+    if foreign:
+        raise InputError(f"{folder} holds other files ({min(foreign)}), expected a new folder or that of a model")
     content = to_json(model.config, model.backbone)
     write_bytes(folder / WEIGHTS, save_tensors(_separate(model.state_dict())))
-    write_bytes(folder / CONFIG, json.dumps(content, indent=1).encode())
     write_bytes(folder / CARD, model_card(model.config).encode())
+    write_bytes(folder / CONFIG, json.dumps(content, indent=1).encode())  # last: with it, the model is whole
 
 
 def _separate(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -61,6 +67,8 @@ def load(path: str | Path) -> Model:
         folder = folder / "model" if (folder / "model").is_dir() else folder
         described, weights = folder / CONFIG, folder / WEIGHTS
         for part in (described, weights):
+            if not part.is_file() and (Path(path) / "checkpoints").exists():
+                raise InputError(f"{path} is a run that has not finished; train into it again to go on")
             if not part.is_file():
                 raise InputError(f"{path} holds no trained model: {part} is missing")
         text = described.read_bytes()
@@ -85,7 +93,9 @@ def _restored(config: ModelConfig, backbone: dict[str, Any], tensors: dict[str, 
     with torch.device("meta"), _at_most_parameters(4 * len(tensors) + 1000):
         model = Model(config, backbone)
     expected = model.state_dict()
-    tensors = {name: _as_expected(name, tensor, expected.get(name)) for name, tensor in tensors.items()}
+    if expected.keys() != tensors.keys():
+        raise RuntimeError(f"it lacks or adds {min(expected.keys() ^ tensors.keys())}")
+    tensors = {name: _as_expected(name, tensor, expected[name]) for name, tensor in tensors.items()}
     model.load_state_dict(tensors, assign=True)
     unsaved = [tensor for tensor in chain(model.parameters(), model.buffers()) if tensor.is_meta]
     if unsaved:
@@ -97,13 +107,13 @@ def _restored(config: ModelConfig, backbone: dict[str, Any], tensors: dict[str, 
     return model
 
 
-def _as_expected(name: str, tensor: Tensor, ours: Tensor | None) -> Tensor:
-    """Any precision will do, but not bytes for floats or floats for bytes; shapes are checked by torch."""
-    if ours is None:
-        return tensor  # torch will say that it is not expected
+def _as_expected(name: str, tensor: Tensor, ours: Tensor) -> Tensor:
+    """Of the same shape, before anything is made of it; any precision will do, but not bytes for floats."""
+    is_label = name.endswith("_extra_state")  # a few letters; read one by one
+    if tensor.shape != ours.shape and not is_label:
+        raise RuntimeError(f"size mismatch for {name}: {tuple(tensor.shape)}, expected {tuple(ours.shape)}")
     if tensor.is_floating_point() and ours.is_floating_point():
         return tensor.to(ours.dtype)
-    is_label = name.endswith("_extra_state")  # a few letters; read one by one
     if tensor.dtype != ours.dtype or (is_label and (tensor.ndim != 1 or len(tensor) > 64)):
         raise RuntimeError(f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)}, expected {ours.dtype}")
     return tensor

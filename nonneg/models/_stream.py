@@ -46,6 +46,7 @@ def aligned_shares(samples: int, batch_size: int, parts: int) -> list[range]:
         >>> aligned_shares(samples=10, batch_size=4, parts=2)
         [range(0, 8), range(8, 10)]
     """
+    check_batch_size(batch_size)
     batches = -(-samples // batch_size)
     bounds = [min(samples, -(-batches * part // parts) * batch_size) for part in range(parts + 1)]
     return [range(start, stop) for start, stop in pairwise(bounds)]
@@ -88,12 +89,17 @@ def embed_rows(
             raise InputError(f"layer is {layer!r}, expected encoder or projector")
     if precision not in get_args(Precision):
         raise InputError(f"precision is {precision!r}, expected one of {', '.join(get_args(Precision))}")
-    if type(batch_size) is not int or batch_size < 1:
-        raise InputError(f"batch_size is {batch_size!r}, expected a whole number, at least 1")
+    check_batch_size(batch_size)
     if rows.step != 1 or rows.start < 0 or rows.stop > len(images):
         raise InputError(f"rows are {rows}, expected a contiguous range within the {len(images)} images")
     place = next(model.parameters()).device if device is None else _usable(device)
     return _stream(model, images, rows, tuple(layers), batch_size, place, precision, media)
+
+
+def check_batch_size(batch_size: int) -> None:
+    """At least one sample a batch."""
+    if type(batch_size) is not int or batch_size < 1:
+        raise InputError(f"batch_size is {batch_size!r}, expected a whole number, at least 1")
 
 
 def _usable(device: str | torch.device) -> torch.device:

@@ -83,6 +83,13 @@ class Checkpoints:
                 warnings.warn(f"{error}; going back to the checkpoint before", UserWarning, stacklevel=2)
         return None
 
+    def forget_after(self, step: int) -> None:
+        """Remove those of later steps, which were damaged: kept, they would be taken for the newest."""
+        with said_plainly(self.folder):
+            for path in self._paths():
+                if path.name > self._path(step).name:
+                    path.unlink()
+
     def _path(self, step: int) -> Path:
         return self.folder / f"step-{step:09d}.safetensors"
 
@@ -98,6 +105,8 @@ def _read(path: Path) -> Checkpoint:
             names = file.keys()
             tensors = {name: file.get_tensor(name) for name in names}
         step, data, digest = int(header["step"]), header["data"], header["sha256"]
+        if header["format"] != _FORMAT:
+            raise ValueError(f"it is of format {header['format']}, expected {_FORMAT}")
     except (SafetensorError, KeyError, ValueError) as error:
         if isinstance(error, InputError):
             raise

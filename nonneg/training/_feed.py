@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from nonneg.data import Source
+from nonneg.durable import read_plainly
 from nonneg.errors import InputError
 from nonneg.training._step import Batch
 from nonneg.training.config import TrainConfig
@@ -68,7 +70,8 @@ class ReadAhead:
         self.row_bytes = images[:1].nbytes
         self.file: int | None = None
         if isinstance(images, np.memmap) and images.filename is not None and images.flags.c_contiguous:
-            self.file, self.start = os.open(images.filename, os.O_RDONLY), _place_in_file(images)
+            with read_plainly(Path(images.filename)):
+                self.file, self.start = os.open(images.filename, os.O_RDONLY), _place_in_file(images)
         self.where = f"{images.nbytes / 1e6:,.1f} MB {'on disk' if self.file else 'in memory'}, {_AHEAD} batches ahead"
 
     def batches(self, rows: Tensor) -> Iterator[Batch]:
@@ -99,9 +102,10 @@ class ReadAhead:
         if self.file is None:
             np.take(self.images, rows, axis=0, out=buffer)
             return
-        for row, target in zip(rows.tolist(), buffer.reshape(len(rows), -1), strict=True):
-            if os.preadv(self.file, [target], self.start + row * self.row_bytes) != self.row_bytes:  # type: ignore[list-item]
-                raise InputError(f"sample {row} cannot be read: the file of images has become shorter")
+        with read_plainly(Path(self.images.filename)):  # type: ignore[attr-defined]
+            for row, target in zip(rows.tolist(), buffer.reshape(len(rows), -1), strict=True):
+                if os.preadv(self.file, [target], self.start + row * self.row_bytes) != self.row_bytes:  # type: ignore[list-item]
+                    raise InputError(f"sample {row} cannot be read: the file of images has become shorter")
 
     def __del__(self) -> None:
         if self.file is not None:

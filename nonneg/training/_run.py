@@ -1,6 +1,7 @@
 """A run's folder: what was asked for, what happened, what came out."""
 
 import dataclasses
+import fcntl
 import json
 import os
 import platform
@@ -12,7 +13,7 @@ from typing import Any
 
 import torch
 
-from nonneg.durable import claim_folder, made_by, said_plainly, write_bytes
+from nonneg.durable import TEMPORARY_PREFIX, claim_folder, made_by, read_plainly, said_plainly, write_bytes
 from nonneg.errors import InputError
 from nonneg.training._checkpoint import Checkpoints
 from nonneg.training.config import TrainConfig, as_toml, load_recipe
@@ -23,19 +24,65 @@ _MAKER = "nonneg train"
 
 
 class RunFolder:
-    """Where a training run writes. A folder with the same run unfinished is taken up again."""
+    """Where a training run writes, and nobody else until it is closed. The same run, unfinished, is taken up again."""
 
     def __init__(self, folder: Path, config: TrainConfig, overwrite: bool, device: torch.device) -> None:
         self.folder = folder
-        self.resumes = not overwrite and _is_unfinished(folder)
-        if self.resumes:
-            _refuse_another(folder, config)
-        else:
-            made = {"made_by": _MAKER, **environment(device)}
-            holds = {CONFIG, LOG, MODEL, CHECKPOINTS, BROKEN, BOARD}
-            claim_folder(folder, ENVIRONMENT, made, holds, overwrite)
-            write_bytes(folder / CONFIG, as_toml(config).encode())
         self.checkpoints = Checkpoints(folder / CHECKPOINTS)
+        content = as_toml(config).encode()
+        self._lock: int | None = self._locked()
+        try:
+            self.resumes = not overwrite and _is_unfinished(folder)
+            if self.resumes:
+                _refuse_another(folder, config)
+                self._sweep()
+            else:
+                made = {"made_by": _MAKER, **environment(device)}
+                holds = {CONFIG, LOG, MODEL, CHECKPOINTS, BROKEN, BOARD}
+                claim_folder(folder, ENVIRONMENT, made, holds, overwrite or _is_barely_begun(folder))
+                write_bytes(folder / CONFIG, content)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    @classmethod
+    def of_another_process(cls, folder: Path) -> "RunFolder":
+        """The folder that the first process has opened; this one reads in it."""
+        self = cls.__new__(cls)
+        self.folder, self.checkpoints, self._lock = folder, Checkpoints(folder / CHECKPOINTS), None
+        self.resumes = False
+        return self
+
+    def __enter__(self) -> "RunFolder":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _locked(self) -> int | None:
+        """A lock on the folder itself, which ends with the process, however that ends."""
+        with said_plainly(self.folder):
+            if self.folder.exists() and not self.folder.is_dir():
+                return None  # refused in a moment, by claiming it
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise InputError(f"{self.folder} is being trained into by another process") from None
+        except OSError:  # some network file systems lock no folders
+            pass
+        return lock
+
+    def _sweep(self) -> None:
+        """What writes that were killed have left."""
+        with said_plainly(self.folder):
+            for place in (self.folder, self.folder / CHECKPOINTS, self.folder / MODEL):
+                for leftover in place.glob(f"{TEMPORARY_PREFIX}*"):
+                    leftover.unlink()
 
     @property
     def model(self) -> Path:
@@ -49,7 +96,8 @@ class RunFolder:
     def keep_log(self, epochs: int) -> None:
         """Only the first epochs: those after the checkpoint are trained again."""
         if (self.folder / LOG).exists():
-            lines = [json.dumps(line) + "\n" for line in read_log(self.folder) if line["epoch"] <= epochs]
+            whole = _lines(self.folder / LOG, skip_damaged=True)
+            lines = [json.dumps(line) + "\n" for line in whole if line["epoch"] <= epochs]
             write_bytes(self.folder / LOG, "".join(lines).encode())
 
     def record_resumption(self, step: int, device: torch.device) -> None:
@@ -67,7 +115,13 @@ class RunFolder:
 def _is_unfinished(folder: Path) -> bool:
     with said_plainly(folder, "read"):
         begun = (folder / CONFIG).is_file() and made_by(folder / ENVIRONMENT) == _MAKER
-        return begun and not (folder / MODEL).exists()
+        return begun and not (folder / MODEL / "config.json").is_file()  # the last file of a model that is written
+
+
+def _is_barely_begun(folder: Path) -> bool:
+    """Claimed, then killed before its config was written: nothing is lost with it."""
+    is_ours = made_by(folder / ENVIRONMENT) == _MAKER
+    return is_ours and not any((folder / name).exists() for name in (CONFIG, LOG, MODEL, CHECKPOINTS))
 
 
 def _refuse_another(folder: Path, config: TrainConfig) -> None:
@@ -93,8 +147,20 @@ def _differences(a: Any, b: Any, prefix: str) -> list[tuple[str, Any, Any]]:
 
 def read_log(folder: Path) -> list[dict[str, Any]]:
     """The lines of a run's log, one an epoch."""
-    text = (folder / LOG).read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.split("\n")[:-1]]
+    return _lines(folder / LOG, skip_damaged=False)
+
+
+def _lines(path: Path, skip_damaged: bool) -> list[dict[str, Any]]:
+    with read_plainly(path):
+        text = path.read_bytes().decode("utf-8", "replace")
+    lines = []
+    for number, line in enumerate(text.split("\n")[:-1], 1):  # what follows the last newline is half a line
+        try:
+            lines.append(dict(json.loads(line)))
+        except (ValueError, TypeError) as error:
+            if not skip_damaged:
+                raise InputError(f"{path}, line {number}, is damaged, expected a JSON object") from error
+    return lines
 
 
 def environment(device: torch.device) -> dict[str, Any]:

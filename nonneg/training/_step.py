@@ -66,7 +66,12 @@ class Step:
     def __call__(self, batch: Batch, epoch: int, lr: float) -> None:
         set_learning_rate(self.optimiser, lr)
         self.epoch.fill_(epoch)
-        self._run(batch)
+        try:
+            self._run(batch)
+        except torch.OutOfMemoryError as error:
+            raise InputError(
+                f"the device lacks memory for batch_size {self.config.batch_size}; lower that or raise accumulate"
+            ) from error
 
     def forward(self, layers: nn.Module, batch: Batch) -> Seen:
         """From uint8 images to the loss."""
@@ -161,6 +166,8 @@ class _Graph:
             return
         try:
             self._unrecorded() if self.done < _WARM_UP else self._record()
+        except torch.OutOfMemoryError:
+            raise
         except RuntimeError as error:
             reason = " ".join(str(error).split())[:300]
             raise InputError(

@@ -34,11 +34,11 @@ class StopSignals:
             raise KeyboardInterrupt
         self.received = number
 
-    def agreed(self, step: int, last: bool = False) -> int | None:
+    def agreed(self, step: int) -> int | None:
         """The signal that any process has received, the same on all; asked of all every few steps."""
         if not dist.is_initialized():
             return self.received
-        if step % _AGREE_EVERY and not last:
+        if step % _AGREE_EVERY:
             return None
         number = torch.tensor(self.received or 0, device=self.device)
         dist.all_reduce(number, dist.ReduceOp.MAX)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from nonneg.metrics import EPSILON
 
-_SUMS = ("loss", "correct", "active", "steps", "views")
+_SUMS = ("loss", "correct", "active", "active_of_class", "steps", "views", "labelled")
 _PROBE = ("weight", "bias", "weight_velocity", "bias_velocity")
 # The probe sees vectors of this length, for which so large a step with momentum is still a stable one.
 _LENGTH, _STEP, _MOMENTUM = 4.0, 0.2, 0.9
@@ -23,9 +23,9 @@ class Watch:
     Attributes:
         loss: sum over steps.
         correct: answers of the probe that were right, over views.
-        active: `(classes, features)`, on how many views of a class a feature was active; one class
-            without labels.
-        steps, views: how many went in.
+        active: `(features,)`, on how many views a feature was active.
+        active_of_class: `(classes, features)`, the same of the views of each class.
+        steps, views, labelled: how many went in, and how many of the views had a label.
         weight, bias: of the probe.
     """
 
@@ -33,8 +33,10 @@ class Watch:
         self, encoder_width: int, features: int, classes: int, device: torch.device, dtype: torch.dtype
     ) -> None:
         self.classes = classes
-        self.loss, self.correct, self.steps, self.views = torch.zeros(4, device=device, dtype=dtype).unbind()
-        self.active = torch.zeros(max(classes, 1), features, device=device)
+        numbers = torch.zeros(5, device=device, dtype=dtype)
+        self.loss, self.correct, self.steps, self.views, self.labelled = numbers.unbind()
+        self.active = torch.zeros(features, device=device)
+        self.active_of_class = torch.zeros(classes, features, device=device)
         self.weight, self.weight_velocity = torch.zeros(2, classes, encoder_width, device=device, dtype=dtype).unbind()
         self.bias, self.bias_velocity = torch.zeros(2, classes, device=device, dtype=dtype).unbind()
 
@@ -68,11 +70,10 @@ class Watch:
         """
         z = z.to(self.active.dtype)
         active = (z.abs() > EPSILON * torch.linalg.vector_norm(z, dim=1, keepdim=True)).to(z.dtype)
-        if labels is None:
-            self.active.add_(active.sum(0))
-        else:
+        self.active.add_(active.sum(0))
+        if labels is not None:
             of_class = labels[:, None] == torch.arange(self.classes, device=labels.device)
-            self.active.add_(of_class.to(z.dtype).T @ active)
+            self.active_of_class.add_(of_class.to(z.dtype).T @ active)
             self._teach(h.to(self.weight.dtype), of_class, labels, group)
         self.loss.add_(loss)
         self.steps.add_(1)
@@ -83,7 +84,9 @@ class Watch:
         logits = torch.addmm(self.bias, x, self.weight.T)
         self.correct.add_((logits.argmax(1) == labels).sum())
         # The gradient of the mean cross entropy, by hand: it needs no graph, and so can run beside the model's own.
-        error = (logits.softmax(1) - of_class.to(x.dtype)) * (labels >= 0)[:, None] / len(x)
+        labelled = (labels >= 0).to(x.dtype)
+        self.labelled.add_(labelled.sum())
+        error = (logits.softmax(1) - of_class.to(x.dtype)) * labelled[:, None] / labelled.sum().clamp(min=1)
         slopes = (error.T @ x, error.sum(0))
         if group is not None:
             for slope in slopes:
@@ -97,17 +100,22 @@ class Watch:
 
     def figures(self) -> dict[str, float]:
         """Read, once an epoch: the one place that waits for the device."""
-        loss, correct, steps, views = torch.stack((self.loss, self.correct, self.steps, self.views)).tolist()
+        sums = torch.stack((self.loss, self.correct, self.steps, self.views, self.labelled))
+        loss, correct, steps, views, labelled = sums.tolist()
         active = self.active.cpu()
-        total = active.sum(0)
-        live = total > 0
+        live = active > 0
         figures = {
             "loss": loss / steps,
-            "sparsity": 1 - float(total.double().sum()) / (views * len(total)),
+            "sparsity": 1 - float(active.double().sum()) / (views * len(active)),
             "live": int(live.sum()),
             "dead": int((~live).sum()),
         }
-        if self.classes:
-            figures["probe"] = correct / views
-            figures["class_consistency"] = float((active.amax(0)[live] / total[live]).mean()) if live.any() else 0.0
+        if labelled:
+            of_class = self.active_of_class.cpu()
+            total = of_class.sum(0)
+            known = total > 0
+            figures["probe"] = correct / labelled
+            figures["class_consistency"] = (
+                float((of_class.amax(0)[known] / total[known]).mean()) if known.any() else 0.0
+            )
         return figures

@@ -86,8 +86,10 @@ class TrainConfig:
     views: ViewConfig = field(default_factory=ViewConfig)
 
     def __post_init__(self) -> None:
+        hints = typing.get_type_hints(TrainConfig)
         for item in dataclasses.fields(self):
             value = getattr(self, item.name)
+            object.__setattr__(self, item.name, _checked(hints[item.name], value, item.name))
             for number in value if isinstance(value, tuple) else (value,):
                 if isinstance(number, float) and not math.isfinite(number):
                     raise InputError(f"{item.name} is {number}, expected a finite number")
@@ -106,13 +108,8 @@ class TrainConfig:
             raise InputError(f"momentum is {self.momentum}, expected less than 1")
         if self.warmup_epochs > self.epochs:
             raise InputError(f"warmup_epochs is {self.warmup_epochs}, expected at most epochs, {self.epochs}")
-        if self.batch_size % self.accumulate or self.batch_size < 2 * self.accumulate:
-            raise InputError(
-                f"batch_size is {self.batch_size}, expected a multiple of accumulate, {self.accumulate}, with at least"
-                " 2 samples a part"
-            )
-        if self.compile == "graph" and self.accumulate > 1:
-            raise InputError("compile is 'graph' with accumulate above 1, expected forward or off")
+        if not self.data.isprintable():
+            raise InputError(f"data is {self.data!r}, expected a path of printable characters")
         if self.rectify_weight and self.loss != "cross_entropy":
             raise InputError(f"rectify_weight is true with loss {self.loss!r}, which has no classifier")
         # What the network itself cannot be is refused before any image is read.
@@ -125,6 +122,7 @@ class TrainConfig:
             stem=self.stem,
             channels=channels,
             image_size=image_size,
+            resize=self.image_size,
             pretrained=self.pretrained,
             projector_depth=self.projector_depth,
             projector_width=self.projector_width,
@@ -192,11 +190,14 @@ def _built(cls: type[Any], content: dict[str, Any], prefix: str) -> Any:
             close = difflib.get_close_matches(key, hints, 1)
             hint = f"; did you mean {prefix}{close[0]}?" if close else ""
             raise InputError(f"{prefix}{key} is not a field{hint}")
-    return cls(**{key: _checked(hints[key], value, f"{prefix}{key}") for key, value in content.items()})
+    checked = {key: _checked(hints[key], value, f"{prefix}{key}") for key, value in content.items()}
+    return cls(**checked)
 
 
 def _checked(hint: Any, value: Any, name: str) -> Any:
     if dataclasses.is_dataclass(hint):
+        if isinstance(value, typing.cast(type[Any], hint)):
+            return value
         if not isinstance(value, dict):
             raise InputError(f"{name} is {value!r}, expected a table")
         return _built(typing.cast(type[Any], hint), value, f"{name}.")
@@ -205,7 +206,7 @@ def _checked(hint: Any, value: Any, name: str) -> Any:
             raise InputError(f"{name} is {value!r}, expected one of {', '.join(map(str, typing.get_args(hint)))}")
         return value
     if typing.get_origin(hint) is tuple:
-        if not isinstance(value, list) or not all(type(number) in (int, float) for number in value):
+        if not isinstance(value, list | tuple) or not all(type(number) in (int, float) for number in value):
             raise InputError(f"{name} is {value!r}, expected a list of numbers")
         return tuple(float(number) for number in value)
     if hint is float and type(value) is int:

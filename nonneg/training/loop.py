@@ -3,7 +3,6 @@
 import hashlib
 import logging
 import math
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from nonneg import metrics
 from nonneg.data import Source, open_source
 from nonneg.errors import InputError, StoppedError
 from nonneg.models import Model
+from nonneg.processes import started
 from nonneg.training._checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
 from nonneg.training._feed import open_feed
 from nonneg.training._optimisers import learning_rate, optimiser_of
@@ -66,15 +66,30 @@ def train(
     )
     classes = _classes(source, config)
     fabric = _fabric(config, [*loggers, *([_board(Path(out))] if tensorboard else [])])
-    steps_per_epoch, share = _shares(source, config, fabric.world_size)
+    _share(source, config, fabric.world_size)
     path = _path(config, fabric)
     torch.manual_seed(config.seed)
     channels, side = source.images.shape[3], config.views.size or source.images.shape[1]
     network = Model(config.model(channels, side, classes if config.loss == "cross_entropy" else 0))
     # Nothing is written, and nothing overwritten, before everything that can be refused has been.
-    run = _open_run(Path(out), config, overwrite, fabric)
-    run.record_broken(source.skipped)
+    with _open_run(Path(out), config, overwrite, fabric) as run:
+        if fabric.is_global_zero:
+            run.record_broken(source.skipped)
+        _train(run, network, source, classes, config, fabric, path, progress, title)
+    return run.folder
 
+
+def _train(
+    run: RunFolder,
+    network: Model,
+    source: Source,
+    classes: int,
+    config: TrainConfig,
+    fabric: Any,
+    path: str,
+    progress: bool,
+    title: str,
+) -> None:
     dtype = torch.float64 if config.precision == "64-true" else torch.float32
     network.to(fabric.device, dtype)
     if fabric.device.type == "cuda":
@@ -87,54 +102,57 @@ def train(
     feed = open_feed(source, config, fabric.device)
     done = _restore(run, step, source) if run.resumes else 0
 
+    per_epoch, share = len(source) // config.batch_size, _share(source, config, fabric.world_size)
+    steps, warmup = config.epochs * per_epoch, config.warmup_epochs * per_epoch
     show = progress and fabric.is_global_zero
     if show:
         images = "x".join(map(str, source.images.shape[1:3]))
         say(f"Data: {len(source):,} images of {images} pixels, {feed.where}.")
         say(f"Step: {_PATHS[path]}; {config.precision}, {fabric.world_size} x {fabric.device.type}.")
         if run.resumes:
-            say(f"Going on after {done:,} of {config.epochs * steps_per_epoch:,} steps.")
-    steps, warmup = config.epochs * steps_per_epoch, config.warmup_epochs * steps_per_epoch
+            say(f"Going on after {done:,} of {steps:,} steps.")
     mine = slice(fabric.global_rank * share, (fabric.global_rank + 1) * share)
     network.train()
-    with progress_bar(config.epochs, done // steps_per_epoch, title, show) as bar, StopSignals(fabric.device) as stop:
-        for epoch in range(done // steps_per_epoch, config.epochs):
-            start, first = time.perf_counter(), done % steps_per_epoch
-            order = epoch_order(len(source), config.seed, epoch)[: steps_per_epoch * config.batch_size]
-            for batch in feed.batches(order.view(steps_per_epoch, config.batch_size)[first:, mine]):
+    with progress_bar(config.epochs, done // per_epoch, title, show) as bar, StopSignals(fabric.device) as stop:
+        for epoch in range(done // per_epoch, config.epochs):
+            start, first = time.perf_counter(), done % per_epoch
+            order = epoch_order(len(source), config.seed, epoch)[: per_epoch * config.batch_size]
+            for batch in feed.batches(order.view(per_epoch, config.batch_size)[first:, mine]):
                 step(batch, epoch, learning_rate(config, done, steps, warmup))
                 done += 1
                 told = stop.agreed(done)
-                if told or done % config.checkpoint_steps == 0:
-                    _refuse_to_diverge(float(watch.loss), epoch, config)
-                    _save(run, step, source, done)
-                if told:
-                    _leave(run, told, done, steps)
+                if done % per_epoch and (told or done % config.checkpoint_steps == 0):
+                    _save(run, step, source, done, epoch)
+                    _leave_if(told, run, done, steps)
             watch.reduce(step.group)
             figures = watch.figures()
             watch.clear()
             _refuse_to_diverge(figures["loss"], epoch, config)
             _refuse_to_die(figures, epoch, config)
             seconds = time.perf_counter() - start
-            views = (steps_per_epoch - first) * config.batch_size * step.views_per_sample
             line = {
                 "epoch": epoch + 1,
                 "step": done,
                 **figures,
                 "effective_rank": metrics.effective_rank(step.last_features),  # of this process's last batch
                 "lr": learning_rate(config, done - 1, steps, warmup),
-                "views_per_second": views / seconds,
+                "views_per_second": (per_epoch - first) * config.batch_size * step.views_per_sample / seconds,
                 "seconds": seconds,
             }
             if fabric.is_global_zero:
                 run.log(line)
                 fabric.log_dict({k: v for k, v in line.items() if k != "epoch"}, step=epoch + 1)
                 bar(line)
+            # After the log: a run that goes on from the end of an epoch begins the next one with nothing added up.
+            if told or done % config.checkpoint_steps == 0:
+                _save(run, step, source, done, epoch)
+                _leave_if(told if done < steps else None, run, done, steps)
     if fabric.is_global_zero:
         run.checkpoints.wait()
         network.save(run.model)
+        for logger in fabric.loggers:
+            logger.finalize("success")
     fabric.barrier()
-    return run.folder
 
 
 def epoch_order(samples: int, seed: int, epoch: int) -> Tensor:
@@ -156,18 +174,19 @@ def _classes(source: Source, config: TrainConfig) -> int:
     return int(source.labels.max()) + 1
 
 
-def _shares(source: Source, config: TrainConfig, processes: int) -> tuple[int, int]:
-    """Steps an epoch, and samples of a step for each process."""
+def _share(source: Source, config: TrainConfig, processes: int) -> int:
+    """Samples of a step for each process."""
     if len(source) < config.batch_size:
         raise InputError(
             f"batch_size is {config.batch_size}, expected at most the {len(source)} samples of {config.data}"
         )
-    if config.batch_size % (processes * config.accumulate):
+    parts = processes * config.accumulate
+    if config.batch_size % parts or config.batch_size < 2 * parts:
         raise InputError(
-            f"batch_size is {config.batch_size}, expected a multiple of the {processes} processes"
-            + (f" times accumulate, {config.accumulate}" if config.accumulate > 1 else "")
+            f"batch_size is {config.batch_size}, expected a multiple of processes x accumulate, {processes} x"
+            f" {config.accumulate}, with at least 2 samples each"
         )
-    return len(source) // config.batch_size, config.batch_size // processes
+    return config.batch_size // processes
 
 
 def _fabric(config: TrainConfig, loggers: list[Any]) -> Any:
@@ -175,32 +194,21 @@ def _fabric(config: TrainConfig, loggers: list[Any]) -> Any:
 
     # It tells whoever has Tensor Cores to lower float32's precision; that is the config's business.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    here, nodes = _processes()
+    processes = started()
     try:
         fabric = Fabric(
             accelerator=config.accelerator,
-            devices=here,
-            num_nodes=nodes,
-            strategy="ddp" if here * nodes > 1 else "auto",
+            devices=processes.here,
+            num_nodes=processes.nodes,
+            strategy="ddp" if processes.total > 1 else "auto",
             loggers=loggers,  # precision is the step's, so that it is the same whether compiled or not
         )
     except (RuntimeError, ValueError) as error:
-        raise InputError(
-            f"accelerator {config.accelerator!r} cannot be used: {' '.join(str(error).split())}"
-        ) from error
+        reason = " ".join(str(error).split())
+        what = "SLURM's tasks" if "slurm" in reason.lower() else f"accelerator {config.accelerator!r}"
+        raise InputError(f"{what} cannot be used: {reason}") from error
     fabric.launch()
     return fabric
-
-
-def _processes() -> tuple[int, int]:
-    """Processes on this node and nodes, as torchrun or srun started them; 1 and 1 otherwise."""
-    env = os.environ
-    if "LOCAL_WORLD_SIZE" in env and "WORLD_SIZE" in env:
-        here = int(env["LOCAL_WORLD_SIZE"])
-        return here, int(env["WORLD_SIZE"]) // here
-    if "SLURM_NTASKS_PER_NODE" in env and "SLURM_PROCID" in env:
-        return int(env["SLURM_NTASKS_PER_NODE"]), int(env.get("SLURM_NNODES", "1"))
-    return 1, 1
 
 
 def _path(config: TrainConfig, fabric: Any) -> str:
@@ -227,22 +235,31 @@ def _board(folder: Path) -> Any:
 
 
 def _open_run(out: Path, config: TrainConfig, overwrite: bool, fabric: Any) -> RunFolder:
-    """The first process decides whether the folder can be had; the others follow it."""
+    """The first process decides whether the folder can be had; the others follow it, also in being refused."""
+    refusal = None
     if fabric.is_global_zero:
-        run = RunFolder(out, config, overwrite, fabric.device)
-    fabric.barrier()
+        try:
+            run = RunFolder(out, config, overwrite, fabric.device)
+        except InputError as error:
+            if fabric.world_size == 1:
+                raise
+            refusal = str(error)
+    refusal = fabric.broadcast(refusal)
+    if refusal is not None:
+        raise InputError(refusal)
     if not fabric.is_global_zero:
-        run = RunFolder(out, config, False, fabric.device)
-    run.resumes = fabric.broadcast(run.resumes)
+        run = RunFolder.of_another_process(out)
+    run.resumes = fabric.broadcast(run.resumes if fabric.is_global_zero else None)
     return run
 
 
 # Saving and going on
 
 
-def _save(run: RunFolder, step: Step, source: Source, done: int) -> None:
+def _save(run: RunFolder, step: Step, source: Source, done: int, epoch: int) -> None:
     """All processes take part, the first one writes; it writes while training goes on."""
     step.watch.reduce(step.group)
+    _refuse_to_diverge(float(step.watch.loss), epoch, step.config)
     states = _gathered(torch.get_rng_state(), step)
     tensors = {f"model.{name}": tensor for name, tensor in step.model.state_dict().items()}
     tensors |= {f"optimiser.{name}": tensor for name, tensor in optimiser_tensors(step.optimiser.optimizer)}
@@ -262,6 +279,7 @@ def _restore(run: RunFolder, step: Step, source: Source) -> int:
     """The state of the newest checkpoint; returns the updates done by then."""
     checkpoint = run.checkpoints.newest()
     done = checkpoint.step if checkpoint else 0
+    step.fabric.barrier()  # all have read it
     if checkpoint:
         if checkpoint.data != _fingerprint(source):
             raise InputError(
@@ -284,6 +302,7 @@ def _restore(run: RunFolder, step: Step, source: Source) -> int:
         if step.fabric.device.type == "cuda" and f"cuda.{rank}" in parts["random"]:
             torch.cuda.set_rng_state(parts["random"][f"cuda.{rank}"], step.fabric.device)
     if step.fabric.is_global_zero:
+        run.checkpoints.forget_after(done)
         run.keep_log(done // (len(source) // step.config.batch_size))
         run.record_resumption(done, step.fabric.device)
     return done
@@ -300,14 +319,21 @@ def _gathered(state: Tensor, step: Step) -> list[Tensor]:
 
 
 def _fingerprint(source: Source) -> str:
-    """Of the samples and their order; the images are behind their names."""
-    digest = hashlib.sha256(repr((source.images.shape, str(source.images.dtype))).encode())
+    """Of the samples, their order and labels, and the pixels of some: to read all would take as long as an epoch."""
+    digest = hashlib.sha256(repr((source.images.shape, source.label_names)).encode())
     for name in source.ids:
         digest.update(name.encode() + b"\n")
+    if source.labels is not None:
+        digest.update(source.labels.tobytes())
+    for row in range(0, len(source), max(1, len(source) // 64)):
+        digest.update(source.images[row].tobytes())
     return digest.hexdigest()
 
 
-def _leave(run: RunFolder, told: int, done: int, steps: int) -> None:
+def _leave_if(told: int | None, run: RunFolder, done: int, steps: int) -> None:
+    """Stop here if a signal said so; all work is on disk then."""
+    if told is None:
+        return
     run.checkpoints.wait()
     raise StoppedError(
         f"stopped after {done:,} of {steps:,} steps, which {run.folder} holds: train into it again to go on",

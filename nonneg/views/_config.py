@@ -66,7 +66,7 @@ class ViewConfig:
                 raise InputError(f"views.{field.name} is {value}, expected at least 0")
             if field.name.endswith("_p") and value > 1:
                 raise InputError(f"views.{field.name} is {value}, expected a probability")
-        for name, most in {"hue": 0.5, "crop_most": 1.0}.items():
+        for name, most in {"hue": 0.5, "crop_most": 1.0, "size": 2**13, "blur_most": 100.0}.items():
             if getattr(self, name) > most:
                 raise InputError(f"views.{name} is {getattr(self, name)}, expected at most {most:g}")
         if self.scale >= 1:

@@ -10,7 +10,9 @@ from PIL import Image
 
 from nonneg.data import Source, open_source
 from nonneg.errors import InputError
-from nonneg.models import CodeRows, Model, ModelConfig, aligned_shares, embed_rows
+from nonneg.models import Model, ModelConfig
+from nonneg.models._codes import CodeRows
+from nonneg.models._stream import aligned_shares, embed_rows
 from nonneg.models._thumbnails import JpegProcesses, thumbnails
 
 CONFIG = ModelConfig(encoder="convnet_8", channels=1, projector_width=16, features=12)
@@ -71,7 +73,7 @@ def test_both_layers_come_from_one_pass(model, digits):
 def test_it_carries_samples_labels_and_provenance(model, digits):
     features = model.embed(digits, "encoder")
     assert features.shape == (397, 512)
-    assert set(features.provenance) == {"source", "layer", "model"}
+    assert set(features.provenance) == {"source", "layer", "image_size", "precision", "left_out", "model"}
     assert features.provenance["model"]["encoder"] == "convnet_8"
     assert features.id(4) == digits.ids[4]
     np.testing.assert_array_equal(features.labels, digits.labels)

@@ -73,11 +73,26 @@ def test_a_loaded_model_can_be_trained_on(folder):
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
-def test_a_model_of_the_first_format_still_loads(folder):
-    known = ("encoder", "channels", "projector_width", "features", "rectify", "top_k")
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({name: config[name] for name in known}))
-    assert load(folder).config == CONFIG
+def test_a_folder_with_other_files_is_not_written_into(model, tmp_path):
+    (tmp_path / "README.md").write_text("my notes")
+    with pytest.raises(InputError, match=r"holds other files \(README\.md\)"):
+        model.save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
+
+
+def test_wrong_sizes_are_refused_before_they_take_memory(folder, tmp_path):
+    import resource
+
+    header = {"x": {"dtype": "F8_E4M3", "shape": [10**9], "data_offsets": [0, 10**9]}}
+    header = dict.fromkeys([next(iter(load(folder).state_dict()))], header["x"])
+    text = json.dumps(header).encode()
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + 10**9)  # a hole: no bytes on disk
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(InputError, match=r"does not fit its config\.json"):
+        load(folder)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1.5e6  # kB: not four bytes an entry
 
 
 def test_lower_precision_is_loaded_as_float32(model, folder):
@@ -112,7 +127,7 @@ def test_a_folder_without_model_is_said_to_be(tmp_path):
     [
         ({"rectify": "softplus"}, "saved under NonNegative 'relu', this module is 'softplus'"),
         ({"rectify": "foo"}, "does not describe a nonneg model: rectify is 'foo'"),
-        ({"features": 13}, r"does not fit its config\.json: .*size mismatch for projector\.2\.weight"),
+        ({"features": 13}, r"does not fit its config\.json: .*size mismatch for projector\.2\.(weight|bias)"),
         ({"features": 10**12}, "does not fit"),
         ({"channels": 2**62}, "does not fit"),
         ({"features": 2.5}, "does not describe a nonneg model: features is 2.5"),

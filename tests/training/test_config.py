@@ -46,7 +46,8 @@ def test_every_recipe_loads_and_is_complete_when_written_again(name, tmp_path):
         ("mean = [0.5]", r"mean is \(0.5,\) and std is \(\), expected both or neither"),
         ("encoder = 'vgg'", "encoder is 'vgg', expected one of convnet_8"),
         ("stem = 'small'", "stem is 'small' with encoder 'convnet_8'"),
-        ("accumulate = 3", "batch_size is 256, expected a multiple of accumulate, 3"),
+        ("accumulate = 0", "accumulate is 0, expected at least 1"),
+        ('data = "a\\nb"', "expected a path of printable characters"),
         ("momentum = 1.0", "momentum is 1.0, expected less than 1"),
         ("rectify_weight = true", "rectify_weight is true with loss 'info_nce'"),
         ("[views]\nhue = 0.6", "views.hue is 0.6, expected at most 0.5"),
@@ -80,3 +81,24 @@ def test_an_unknown_recipe_lists_the_known_ones():
 def test_a_whole_number_is_taken_for_a_number(tmp_path):
     (tmp_path / "a.toml").write_text("weight_decay = 0")
     assert load_recipe(str(tmp_path / "a.toml")) == dataclasses.replace(TrainConfig(), weight_decay=0.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"precision": "16-mixed"}, "precision is '16-mixed', expected one of 32-true, bf16-mixed, 64-true"),
+        ({"optimiser": "adam"}, "optimiser is 'adam', expected one of adamw, sgd, lars"),
+        ({"loss": "simclr"}, "loss is 'simclr', expected one of info_nce"),
+        ({"batch_size": "256"}, "batch_size is '256', expected a whole number"),
+        ({"data": "caf\udce9.npy"}, "expected a path of printable characters"),
+    ],
+)
+def test_wrong_values_are_refused_in_python_too(change, message):
+    with pytest.raises(InputError, match=message):
+        TrainConfig(**change)
+
+
+def test_numbers_and_lists_are_taken_as_they_are_meant():
+    config = TrainConfig(lr=1, mean=[0.5], std=(1,))
+    assert (config.lr, config.mean, config.std) == (1.0, (0.5,), (1.0,))
+    assert type(config.lr) is float

@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 
 from nonneg.errors import InputError
 from nonneg.training import read_log
-from nonneg.training.loop import _processes, _shares
+from nonneg.training.loop import _share
 
 SCRIPT = Path(__file__).parent / "two_processes.py"
 NAMES = ("sgd", "lars", "sup_con", "spectral", "cross_entropy")
@@ -45,20 +45,19 @@ def test_two_processes_log_what_one_logs(name, runs):
             assert a[key] == pytest.approx(b[key], abs=1e-5), key
 
 
-def test_processes_are_those_that_torchrun_or_slurm_started(monkeypatch):
-    assert _processes() == (1, 1)
-    monkeypatch.setenv("SLURM_NTASKS_PER_NODE", "4")
-    monkeypatch.setenv("SLURM_NNODES", "3")
-    monkeypatch.setenv("SLURM_PROCID", "0")
-    assert _processes() == (4, 3)
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    monkeypatch.setenv("WORLD_SIZE", "8")
-    assert _processes() == (2, 4)
-
-
 def test_a_batch_that_processes_cannot_share_is_refused():
     from nonneg.data import open_source
     from nonneg.training import TrainConfig
 
-    with pytest.raises(InputError, match="batch_size is 256, expected a multiple of the 3 processes"):
-        _shares(open_source("digits"), TrainConfig(), 3)
+    for config, processes in ((TrainConfig(), 3), (TrainConfig(batch_size=2), 2), (TrainConfig(accumulate=3), 1)):
+        with pytest.raises(InputError, match=f"expected a multiple of processes x accumulate, {processes} x"):
+            _share(open_source("digits"), config, processes)
+
+
+def test_a_refusal_is_said_by_all_processes_and_none_waits(runs):
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "nonneg", "train", "digits"]
+    command += ["--accelerator", "cpu", "--out", str(runs / "two" / "sgd")]
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=120, env=ENVIRONMENT)
+    assert done.returncode != 0
+    assert "sgd exists already" in done.stderr
+    assert "gloo" not in done.stderr.lower()

@@ -78,6 +78,77 @@ def test_sigterm_saves_and_the_same_call_goes_on(whole, tmp_path):
     assert [step["step"] for step in read_environment(tmp_path / "run")["resumed"]] == [6]
 
 
+def figures(run):
+    """Of the log, all but times."""
+    return [{k: v for k, v in line.items() if k not in ("seconds", "views_per_second")} for line in read_log(run)]
+
+
+def test_wherever_it_is_stopped_the_log_is_that_of_an_uninterrupted_run(tmp_path):
+    config = dataclasses.replace(CONFIG, epochs=3, checkpoint_steps=100)
+    whole = figures(train(config, tmp_path / "whole", progress=False))
+    for after in (1, 4, 5, 7, 8, 11):  # in the middle and at the end of epochs
+        run = tmp_path / str(after)
+        unfinished(run, after=after, config=config)
+        train(config, run, progress=False)
+        assert figures(run) == whole, after
+
+
+def test_a_run_killed_at_the_end_of_an_epoch_logs_the_next_one_right(tmp_path):
+    config = dataclasses.replace(CONFIG, epochs=3, checkpoint_steps=5)
+    whole = figures(train(config, tmp_path / "whole", progress=False))
+    unfinished(tmp_path / "torn", after=9, config=config)  # some steps into the second epoch
+    newest(tmp_path / "torn").unlink()
+    train(config, tmp_path / "torn", progress=False)
+    assert read_environment(tmp_path / "torn")["resumed"][0]["step"] == 5
+    assert figures(tmp_path / "torn") == whole
+
+
+def test_killed_while_the_model_was_saved_it_is_saved_again(whole, tmp_path):
+    run = train(CONFIG, tmp_path / "run", progress=False)
+    (run / "model" / "config.json").unlink()
+    (run / "model" / ".nonneg-tmp-1234").write_text("half")
+    train(CONFIG, run, progress=False)
+    assert same(whole, weights(run))
+    assert not list(run.rglob(".nonneg-tmp-*"))
+
+
+def test_killed_before_its_config_was_written_it_begins(whole, tmp_path):
+    unfinished(tmp_path / "run", after=1)
+    for name in ("config.toml", "log.jsonl"):
+        (tmp_path / "run" / name).unlink(missing_ok=True)
+    for path in (tmp_path / "run" / "checkpoints").iterdir():
+        path.unlink()
+    (tmp_path / "run" / "checkpoints").rmdir()
+    train(CONFIG, tmp_path / "run", progress=False)
+    assert same(whole, weights(tmp_path / "run"))
+
+
+def test_a_damaged_line_of_the_log_does_not_stop_a_run_from_going_on(tmp_path):
+    unfinished(tmp_path / "run")
+    with (tmp_path / "run" / "log.jsonl").open("ab") as file:
+        file.write(b"\0\0\0\n")
+    with pytest.raises(InputError, match=r"log\.jsonl, line \d, is damaged"):
+        read_log(tmp_path / "run")
+    train(CONFIG, tmp_path / "run", progress=False)
+    assert [line["epoch"] for line in read_log(tmp_path / "run")] == [1, 2, 3, 4]
+
+
+def test_only_one_process_trains_into_a_folder(tmp_path):
+    command = [sys.executable, "-m", "nonneg", "train", "digits", "--accelerator", "cpu", "--epochs", "4000"]
+    command += ["--out", str(tmp_path / "run")]
+    first = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        while not (tmp_path / "run" / "log.jsonl").exists():
+            assert first.poll() is None
+            time.sleep(0.05)
+        second = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert second.returncode == 2
+        assert "is being trained into by another process" in second.stderr
+    finally:
+        first.kill()
+        first.wait()
+
+
 def test_the_command_stops_cleanly_on_sigterm_and_on_ctrl_c(tmp_path):
     command = [
         sys.executable,
@@ -120,9 +191,10 @@ def test_resuming_on_other_data_is_refused(tmp_path):
     np.save(tmp_path / "images.npy", np.random.default_rng(0).integers(0, 255, (600, 8, 8, 1), dtype=np.uint8))
     config = dataclasses.replace(CONFIG, data=str(tmp_path / "images.npy"))
     unfinished(tmp_path / "run", after=5, config=config)
-    np.save(tmp_path / "images.npy", np.zeros((700, 8, 8, 1), np.uint8))
-    with pytest.raises(InputError, match="was trained on other data than"):
-        train(config, tmp_path / "run", progress=False)
+    for other in (np.zeros((700, 8, 8, 1), np.uint8), 255 - np.load(tmp_path / "images.npy")):
+        np.save(tmp_path / "images.npy", other)
+        with pytest.raises(InputError, match="was trained on other data than"):
+            train(config, tmp_path / "run", progress=False)
 
 
 def newest(run):
@@ -155,6 +227,8 @@ def test_with_every_checkpoint_damaged_it_starts_over(whole, tmp_path):
     with pytest.warns(UserWarning, match="is damaged"):
         train(CONFIG, tmp_path / "run", progress=False)
     assert same(whole, weights(tmp_path / "run"))
+    # The damaged ones are gone: they would have been taken for the newest.
+    assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == 2
 
 
 def test_only_the_newest_two_checkpoints_are_kept(tmp_path):

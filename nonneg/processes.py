@@ -1,0 +1,46 @@
+"""Which of several processes this is, as torchrun or srun started them."""
+
+import os
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Processes that work together.
+
+    Attributes:
+        rank: which of them this is, from 0 on.
+        total: how many there are.
+        local_rank: which of those on this machine this is.
+        here: how many are on each machine.
+    """
+
+    rank: int = 0
+    total: int = 1
+    local_rank: int = 0
+    here: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        """The one that speaks and writes."""
+        return self.rank == 0
+
+    @property
+    def nodes(self) -> int:
+        return self.total // self.here
+
+
+def started() -> Processes:
+    """Those that torchrun or srun started; one process otherwise."""
+    env = os.environ
+    if "RANK" in env and "WORLD_SIZE" in env:
+        total = int(env["WORLD_SIZE"])
+        here = int(env.get("LOCAL_WORLD_SIZE", total))
+        return Processes(int(env["RANK"]), total, int(env.get("LOCAL_RANK", env["RANK"])), here)
+    # A batch script and a shell of salloc have tasks to give but are none: srun makes the steps. Fabric takes jobs
+    # of these two names for such shells, too.
+    is_step = "SLURM_STEP_ID" in env and "SLURM_PROCID" in env
+    if is_step and "SLURM_NTASKS_PER_NODE" in env and env.get("SLURM_JOB_NAME") not in ("bash", "interactive"):
+        here, nodes = int(env["SLURM_NTASKS_PER_NODE"]), int(env.get("SLURM_NNODES", "1"))
+        return Processes(int(env["SLURM_PROCID"]), here * nodes, int(env.get("SLURM_LOCALID", "0")), here)
+    return Processes()

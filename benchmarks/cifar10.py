@@ -23,6 +23,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks import pillow_views
+from benchmarks.hardware import described
 from nonneg import losses, metrics
 from nonneg.data import Source, open_source
 from nonneg.evaluate import linear_probe
@@ -52,8 +53,10 @@ def main() -> None:
     parser.add_argument("--only", choices=["CL", "NCL"], nargs="+", default=["CL", "NCL"])
     parser.add_argument("--views", choices=["ours", "pillow"], nargs="+", default=["ours"])
     parser.add_argument("--workers", type=int, default=min(16, os.cpu_count() or 1))
-    parser.add_argument("--out", type=Path, default=Path(tempfile.mkdtemp()))
+    parser.add_argument("--out", type=Path, help="folder for the runs; a temporary one if left out")
     arguments = parser.parse_args()
+    out = arguments.out or Path(tempfile.mkdtemp())
+    print(described())
     recipe = load_recipe("cifar10")
     warmup = min(recipe.warmup_epochs, arguments.epochs)
     recipe = dataclasses.replace(recipe, data=arguments.data, epochs=arguments.epochs, warmup_epochs=warmup)
@@ -65,13 +68,14 @@ def main() -> None:
                 if name == "CL":
                     config = dataclasses.replace(config, rectify="none")
                 column = f"{name}, {views} views"
-                run = arguments.out / f"{name}-{views}-{seed}".lower()
+                run = out / f"{name}-{views}-{seed}".lower()
                 start = time.perf_counter()
                 if views == "ours":
                     train(config, run, progress=False)
                 else:
                     train_with_pillow(config, run, arguments.workers)
-                figures = measured(run, config) | {"seconds": time.perf_counter() - start}
+                seconds = time.perf_counter() - start
+                figures = measured(run, config) | {"seconds": seconds}
                 outcomes.setdefault(column, []).append(figures)
                 shown = "  ".join(f"{key} {value:.4f}" for key, value in figures.items())
                 print(f"seed {seed}, {column}: {shown}", flush=True)

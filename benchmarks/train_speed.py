@@ -26,6 +26,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks import pillow_views
+from benchmarks.hardware import described
 from nonneg.data import Source, open_source
 from nonneg.models import Model
 from nonneg.training import TrainConfig, load_recipe, read_log, train
@@ -211,7 +212,7 @@ def main() -> None:
     config = dataclasses.replace(load_recipe("cifar10"), data=arguments.data)
     source = open_source(arguments.data)
     plain = dataclasses.replace(config, rectify="none")
-    print(f"torch {torch.__version__}, {torch.cuda.get_device_name() if DEVICE == 'cuda' else 'CPU'}", flush=True)
+    print(described(), flush=True)
     if DEVICE == "cpu":
         cpu(config, source)
         return

@@ -169,17 +169,20 @@ def test_every_loss_can_be_recorded(loss, tmp_path):
 
 
 def test_a_recorded_run_that_was_stopped_goes_on(tmp_path):
-    whole = losses_of(SHORT, tmp_path / "whole")
-    command = [sys.executable, "-m", "nonneg", "train", "digits", "--epochs", "3", "--warmup-epochs", "1"]
+    config = dataclasses.replace(SHORT, epochs=400)
+    whole = losses_of(config, tmp_path / "whole")
+    command = [sys.executable, "-m", "nonneg", "train", "digits", "--epochs", "400", "--warmup-epochs", "1"]
     command += ["--accelerator", "cuda", "--out", str(tmp_path / "torn")]
     process = subprocess.Popen(command)
     while not (tmp_path / "torn" / "log.jsonl").exists() and process.poll() is None:
         time.sleep(0.01)
     process.terminate()
-    assert process.wait(60) in (0, 143)
-    if process.returncode:
-        train(SHORT, tmp_path / "torn", progress=False)
-    assert [line["loss"] for line in read_log(tmp_path / "torn")] == pytest.approx(whole, abs=2e-3)
+    assert process.wait(60) == 143
+    train(config, tmp_path / "torn", progress=False)
+    torn = [line["loss"] for line in read_log(tmp_path / "torn")]
+    assert len(torn) == 400
+    assert torn[:5] == pytest.approx(whole[:5], abs=2e-2)  # rounding grows from epoch to epoch
+    assert torn[-1] == pytest.approx(whole[-1], abs=0.1)
 
 
 def test_data_read_ahead_from_disk_trains_the_same(tmp_path):

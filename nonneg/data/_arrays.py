@@ -46,7 +46,7 @@ def holds_arrays(folder: Path) -> bool:
 
 def from_folder(folder: Path, split: str) -> Source:
     """`images.npy` or `train_images.npy`, …, with the labels beside it."""
-    names = [path.stem for path in folder.glob("*.npy")]
+    names = [path.stem for path in folder.glob("*.npy") if path.is_file()]
     return _by_names(folder, names, lambda name: _loaded(folder / f"{name}.npy"), "/{}.npy", split)
 
 
@@ -59,7 +59,8 @@ def _by_names(data: Path, there: Iterable[str], load: Callable[[str], Any], memb
         require_train(split, str(data))
         part = ""
     else:
-        raise InputError(f"{data} holds {', '.join(sorted(there))}, expected images (or x, x_train, train_images)")
+        held = ", ".join(sorted(there)) or "nothing"
+        raise InputError(f"{data} holds {held}, expected images (or x, x_train, train_images)")
     images = next(name for name in _image_names(part) if name in there)
     labels = next((name for name in _label_names(part) if name in there), None)
     return from_arrays(
@@ -83,7 +84,10 @@ def _label_names(split: str) -> tuple[str, ...]:
 def _checked_labels(labels: Any, rows: int, where: str) -> tuple[npt.NDArray[np.int64] | None, tuple[str, ...]]:
     if labels is None:
         return None, ()
-    found = np.asarray(labels)
+    try:
+        found = np.asarray(labels)
+    except ValueError as error:  # rows of different lengths
+        raise InputError(f"{where} holds {one_line(error)}, expected integers of shape ({rows},)") from error
     flat = found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
     if flat.dtype.kind not in "iub" or flat.shape != (rows,):
         raise InputError(f"{where} holds {found.dtype} of shape {found.shape}, expected integers of shape ({rows},)")

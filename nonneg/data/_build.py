@@ -14,10 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from PIL import Image
-
-from nonneg.data._collection import Collection, Listing
-from nonneg.data._decode import BrokenImageError, Pixels, decode, formats
+from nonneg.data._collection import Collection, ListedFile, Listing
+from nonneg.data._decode import MOST_BYTES, BrokenImageError, Pixels, decode, formats
 from nonneg.data._place import ANOTHER_PLACE, writing
 from nonneg.data._progress import progress_bar
 from nonneg.durable import flush, write_bytes
@@ -30,6 +28,10 @@ _SECONDS_BETWEEN_SAVES = 1.0
 _SAMPLES_AT_ONCE = 64
 _SECONDS_WORTH_A_THREAD = 150e-6
 _BYTES_AT_ONCE = 4 << 20
+_BYTES_UNDER_WAY = 256 << 20
+
+# Kept as results, in their order, so that whoever takes them can name the sample.
+_Decoded = Pixels | BrokenImageError | MemoryError
 
 
 @dataclass
@@ -59,7 +61,8 @@ def build(collection: Collection, listing: Listing, folder: Path, image_size: in
     """Write `images.npy` into the folder, `(rows, height, width, 3)` uint8, going on from earlier work there.
 
     Raises:
-        InputError: sizes differ and `image_size` is 0, or the cache cannot be written.
+        InputError: sizes differ and `image_size` is 0, the data changes or cannot be read, memory runs out, or the
+            cache cannot be written.
     """
     formats()  # loads Pillow's plugins before there are threads
     total = len(listing.ids)
@@ -80,6 +83,7 @@ def build(collection: Collection, listing: Listing, folder: Path, image_size: in
                     saved = time.monotonic()
             show(work.samples)
         if work.samples != total:
+            shutil.rmtree(folder, ignore_errors=True)  # of other data than was listed
             raise InputError(f"{collection.title} changed while it was read: {work.samples} samples, expected {total}")
         with writing(folder):
             file.seek(0)
@@ -102,10 +106,15 @@ def _images_file(folder: Path, work: Work) -> Iterator[IO[bytes]]:
             file.close()
 
 
-def _accepted(results: list[Pixels | BrokenImageError], work: Work, listing: Listing, folder: Path) -> list[Pixels]:
+def _accepted(results: list[_Decoded], work: Work, listing: Listing, folder: Path) -> list[Pixels]:
     """The images to write; counts them and the broken ones."""
     rows = []
     for result in results:
+        if isinstance(result, MemoryError):  # not broken: with more memory it may well be decoded
+            raise InputError(
+                f"memory ran out while decoding {listing.ids[work.samples]}, expected enough for it; free some, or "
+                "remove that image"
+            ) from result
         if isinstance(result, BrokenImageError):
             work.broken.append((work.samples, str(result)))
         else:
@@ -125,8 +134,8 @@ def _accepted(results: list[Pixels | BrokenImageError], work: Work, listing: Lis
     return rows
 
 
-def _in_parallel(encoded: Iterable[Any], work: Work, image_size: int) -> Generator[list[Pixels | BrokenImageError]]:
-    """Decoded images in order, a few at a time; what is under way fits in little memory.
+def _in_parallel(encoded: Iterable[Any], work: Work, image_size: int) -> Generator[list[_Decoded]]:
+    """Decoded images in order, a few at a time; what is under way fits in little memory however many cores there are.
 
     Threads, not processes, which would run the caller's script again: Pillow decodes outside Python's lock, and
     16 of them decode 2,000 photographs a second where processes decode 2,600. Tiny images spend their time inside
@@ -134,7 +143,7 @@ def _in_parallel(encoded: Iterable[Any], work: Work, image_size: int) -> Generat
     """
     chunks = _chunks(encoded, work)
     workers = 1
-    for chunk in chunks:
+    for chunk, _ in chunks:
         timed, begun = bool(work.shape), time.perf_counter()
         results = _decode_all(chunk, image_size)
         seconds = (time.perf_counter() - begun) / len(chunk)
@@ -142,15 +151,19 @@ def _in_parallel(encoded: Iterable[Any], work: Work, image_size: int) -> Generat
         if timed:  # not the very first, which also pays for loading
             workers = min(_cores(), max(1, round(seconds / _SECONDS_WORTH_A_THREAD)))
             break
-    under_way: deque[Future[list[Pixels | BrokenImageError]]] = deque()
+    under_way: deque[tuple[Future[list[_Decoded]], int]] = deque()
+    held = 0
     pool = ThreadPoolExecutor(workers, "decode")
     try:
-        for chunk in chunks:
-            under_way.append(pool.submit(_decode_all, chunk, image_size))
-            if len(under_way) > 2 * workers:
-                yield under_way.popleft().result()
+        for chunk, size in chunks:
+            while under_way and (len(under_way) >= 2 * workers or held + size > _BYTES_UNDER_WAY):
+                decoded, done = under_way.popleft()
+                held -= done
+                yield decoded.result()
+            under_way.append((pool.submit(_decode_all, chunk, image_size), size))
+            held += size
         while under_way:
-            yield under_way.popleft().result()
+            yield under_way.popleft()[0].result()
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -160,36 +173,42 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _chunks(encoded: Iterable[Any], work: Work) -> Iterator[list[Any]]:
-    """Single samples until the size of an image is known, then as many as are small together."""
+def _chunks(encoded: Iterable[Any], work: Work) -> Iterator[tuple[list[Any], int]]:
+    """Single samples until the size of an image is known, then as many as are small together; with their bytes."""
     chunk: list[Any] = []
     held = 0
     for item in encoded:
         chunk.append(item)
-        held += max(work.image_bytes(), len(item) if isinstance(item, bytes) else 0)
+        held += max(work.image_bytes(), _length(item))
         if not work.shape or len(chunk) == _SAMPLES_AT_ONCE or held >= _BYTES_AT_ONCE:
-            yield chunk
+            yield chunk, held
             chunk, held = [], 0
     if chunk:
-        yield chunk
+        yield chunk, held
 
 
-def _decode_all(chunk: list[Any], image_size: int) -> list[Pixels | BrokenImageError]:
-    results: list[Pixels | BrokenImageError] = []
+def _length(item: Any) -> int:
+    """Bytes that an encoded image takes while it is decoded; a file longer than the limit is not read."""
+    if isinstance(item, ListedFile):
+        return item.bytes if item.bytes <= MOST_BYTES else 0
+    return len(item) if isinstance(item, bytes) else 0
+
+
+def _decode_all(chunk: list[Any], image_size: int) -> list[_Decoded]:
+    results: list[_Decoded] = []
     for encoded in chunk:
         try:
             results.append(decode(encoded, image_size))
-        except BrokenImageError as broken:
-            results.append(broken)
+        except (BrokenImageError, MemoryError) as failed:
+            results.append(failed)
     return results
 
 
 @contextmanager
 def _quiet_pillow() -> Iterator[None]:
-    """Pillow's warnings are about single images: too large is an error, the rest is of no interest here."""
+    """Pillow's warnings are about single images and of no interest here; `decode` itself refuses one too large."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"PIL\.")
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
         yield
 
 

@@ -29,7 +29,7 @@ from nonneg.durable import TEMPORARY_PREFIX, write_bytes
 from nonneg.errors import InputError
 
 # Part of the key: raise it when the files or the pixels that decoding gives change.
-_LAYOUT = 1
+_LAYOUT = 2
 _META, _SAMPLES = "meta.json", "samples.json"
 _NAMED_BROKEN = 5
 
@@ -45,13 +45,14 @@ def open_cached(
 ) -> Source:
     """The collection's images, decoded now or earlier."""
     place = cache_folder(cache) / _folder_name(collection, image_size)
-    folder = place / _digest(str(_LAYOUT), collection.fingerprint())[:16]
+    fingerprint = collection.fingerprint()
+    folder = place / _digest(str(_LAYOUT), fingerprint)[:16]
     found = _open(folder)
     if found is None:
         with locked(place, show_progress):
             found = _open(folder)  # again: another process may have been first
             if found is None:
-                _build(collection, folder, image_size, skip_broken, show_progress)
+                _build(collection, fingerprint, folder, image_size, skip_broken, show_progress)
                 _remove_others(place, folder)
                 found = _open(folder)
     if found is None:
@@ -70,13 +71,18 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _build(collection: Collection, folder: Path, image_size: int, skip_broken: bool, show_progress: bool) -> None:
+def _build(
+    collection: Collection, fingerprint: str, folder: Path, image_size: int, skip_broken: bool, show_progress: bool
+) -> None:
     listing = collection.listing()
     with writing(folder):
         if (folder / _META).exists():  # committed but damaged, or it would have been opened
             shutil.rmtree(folder)
         folder.mkdir(exist_ok=True)
     work = build(collection, listing, folder, image_size, show_progress)
+    if collection.fingerprint() != fingerprint:  # then these may be other images than those that were listed
+        shutil.rmtree(folder, ignore_errors=True)
+        raise InputError(f"{collection.title} changed while it was read, expected the same data to the end; try again")
     broken = [(listing.ids[number], reason) for number, reason in work.broken]
     # Without a commit the work stays: with skip_broken the next call goes on from here.
     if not skip_broken or not work.rows:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nonneg.data._decode import MOST_BYTES
 from nonneg.data._source import Source
 from nonneg.data._tar import members
 from nonneg.durable import read_plainly
@@ -84,9 +85,11 @@ def cifar(data: Path, split: str) -> Source | None:
 
 def _in_folder(data: Path) -> tuple[_Version, Path] | None:
     for version in _VERSIONS:
-        first = version.splits["train"][0]
+        names = [name for split in version.splits.values() for name in split]
         for place in (data, data / version.folder):
-            if (place / first).is_file() and (place / version.splits["test"][0]).is_file():
+            there = sum((place / name).is_file() for name in names)
+            # Two of its files are no accident, whatever the folder is called; which are missing is said later.
+            if there > 1 or (there and place.name == version.folder):
                 return version, place
         for place in (data, data / version.pickled_folder):
             pickled = all((place / name.removesuffix(".bin")).is_file() for (name, *_) in version.splits.values())
@@ -121,7 +124,15 @@ def _read(place: Path, names: set[str]) -> dict[str, bytes]:
                 with read_plainly(place / name):
                     files[name] = (place / name).read_bytes()
         return files
-    return {path.name: content() for path, content in members(place) if path.name in names}
+    files = {}
+    for path, content in members(place):
+        if path.name in names:
+            if content.bytes > MOST_BYTES:
+                raise InputError(
+                    f"{place}: {path.name} is damaged: it has {content.bytes:,} bytes, expected {MOST_BYTES:,} at most"
+                )
+            files[path.name] = content()
+    return files
 
 
 def _records(content: bytes, version: _Version, where: str) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:

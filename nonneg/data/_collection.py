@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from nonneg.errors import InputError
 
@@ -36,6 +36,22 @@ class Listing:
     label_names: tuple[str, ...]
 
 
+class ListedFile(NamedTuple):
+    """An image file as it was when it was listed: what differs when it is read has changed since.
+
+    Attributes:
+        path: of the file.
+        bytes: its length; -1 if it could not be found.
+        modified: when, in nanoseconds; -1 if it could not be found.
+        readable: whether this user might read it.
+    """
+
+    path: str
+    bytes: int
+    modified: int
+    readable: bool
+
+
 class Collection(Protocol):
     """Encoded images that are decoded once, into the cache."""
 
@@ -48,7 +64,11 @@ class Collection(Protocol):
         """What was opened, and where: stays the same when its content changes."""
 
     def fingerprint(self) -> str:
-        """Changes when the content does; found without reading the images."""
+        """Changes when the content does; found without reading the images.
+
+        It is asked again when everything has been read. Files that are listed one by one are not looked at again:
+        reading each of them finds out whether it has changed.
+        """
 
     def listing(self) -> Listing:
         """The samples in order. May read the whole collection once."""
@@ -78,6 +98,18 @@ def valid_text(name: str) -> str:
 def one_line(error: Exception) -> str:
     """What another library says of a damaged file, fit to stand in a sentence."""
     return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def one_sentence(message: str) -> str:
+    """A message fit to print, whatever the file names in it: control characters and line breaks become `\\n`.
+
+    Example:
+        >>> one_sentence("a\\nb.png holds no image")
+        'a\\\\nb.png holds no image'
+    """
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in valid_text(message)
+    )
 
 
 def unique_ids(names: Iterable[str]) -> tuple[str, ...]:
@@ -110,6 +142,22 @@ def has_splits(folders: Iterable[str]) -> bool:
     """Whether these sub-folders are splits (train and another, or nothing else) rather than classes."""
     names = set(folders)
     return ("train" in names and len(names & set(SPLITS)) > 1) or (bool(names) and names <= set(SPLITS))
+
+
+def refuse_splits_among_classes(folders: Iterable[str], with_classes: Iterable[str], where: str) -> None:
+    """Folders that are no splits (`has_splits`) are classes, unless one looks like a split all the same.
+
+    Args:
+        folders: those that hold images.
+        with_classes: those among them that hold their images in further folders.
+        where: the data, for the message.
+    """
+    if divided := sorted(set(with_classes) & set(SPLITS)):
+        other = min(set(folders) - set(SPLITS))
+        raise InputError(
+            f"{where} holds both {divided[0]}, which looks like a split with class folders in it, and {other}, which "
+            f"is none, expected either class folders or splits ({', '.join(SPLITS)})"
+        )
 
 
 def choose_split(asked: str, there: Iterable[str], where: str) -> str:

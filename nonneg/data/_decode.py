@@ -3,22 +3,24 @@
 import errno
 import functools
 import io
+import os
 import stat
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
-from nonneg.data._collection import one_line
+from nonneg.data._collection import ListedFile, one_line
 from nonneg.errors import InputError
 
 Pixels = npt.NDArray[np.uint8]
 # Only picture formats: Pillow would also hand PostScript to an interpreter.
 _FORMATS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000", "AVIF")
-_MOST_BYTES = 2**30
+MOST_BYTES = 256 << 20
 _ORIENTATION = ExifTags.Base.Orientation
+_WHITES = (1.0, 255.0, 65535.0)
+_OVERSHOOT = 1.5  # bicubic and Lanczos resampling go beyond white, by up to a third at hard edges
 _ABSENT = {errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP, errno.EISDIR, errno.ENOTDIR}
 
 
@@ -33,13 +35,17 @@ def decode(encoded: Any, image_size: int) -> Pixels:
     animation the first frame is taken. Colour profiles are ignored.
 
     Args:
-        encoded: the bytes of an image file, its path, or a Pillow image.
+        encoded: the bytes of an image file, the file itself, a Pillow image, or why there is none.
         image_size: 0 to keep the size; else the shorter side is made this long (bicubic) and the centre cut out.
 
     Raises:
         BrokenImageError: why it cannot be decoded.
+        MemoryError: it may be decoded at another time.
+        InputError: the file has changed, or its disk or network fails; that says nothing about the image.
     """
-    if isinstance(encoded, Path):
+    if isinstance(encoded, BrokenImageError):
+        raise encoded
+    if isinstance(encoded, ListedFile):
         encoded = _bytes_of(encoded)
     try:
         image = encoded if isinstance(encoded, Image.Image) else _opened(encoded)
@@ -50,13 +56,15 @@ def decode(encoded: Any, image_size: int) -> Pixels:
         image.load()
         image = _rgb(_upright(image))
         return np.asarray(_resized(image, image_size) if image_size else image)
-    except (BrokenImageError, InputError):
+    except (BrokenImageError, MemoryError):
         raise
     except UnidentifiedImageError:
         raise BrokenImageError("not an image") from None
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+    except Image.DecompressionBombError:
         raise BrokenImageError(f"more than {Image.MAX_IMAGE_PIXELS or 0:,} pixels") from None
     except Exception as error:  # Pillow raises nearly anything on damaged files
+        if "out of memory" in str(error):  # its decoders, in C, say so in an OSError
+            raise MemoryError from error
         raise BrokenImageError(one_line(error)) from None
 
 
@@ -67,20 +75,36 @@ def formats() -> tuple[str, ...]:
     return tuple(name for name in _FORMATS if name in Image.OPEN)
 
 
-def _bytes_of(path: Path) -> bytes:
+def too_long(length: int) -> BrokenImageError:
+    """For what is more than `MOST_BYTES` long, which is not read: no image is."""
+    return BrokenImageError(f"{length:,} bytes long")
+
+
+def _bytes_of(file: ListedFile) -> bytes:
     try:
-        found = path.stat()
+        found = os.stat(file.path)  # noqa: PTH116 (a million times)
+        _require_unchanged(file, found)
         if not stat.S_ISREG(found.st_mode):  # opening a pipe would wait for ever
             raise BrokenImageError("not a regular file")
-        if found.st_size > _MOST_BYTES:
-            raise BrokenImageError(f"{found.st_size:,} bytes long")
-        return path.read_bytes()
+        if found.st_size > MOST_BYTES:
+            raise too_long(found.st_size)
+        with open(file.path, "rb") as stream:  # noqa: PTH123
+            content = stream.read()
+            _require_unchanged(file, os.fstat(stream.fileno()))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        if error.errno in _ABSENT:
-            raise BrokenImageError(reason) from None
-        # A disk or network that fails now may not tomorrow: that says nothing about the image.
-        raise InputError(f"{path} cannot be read: {reason}") from error
+        if error.errno not in _ABSENT:
+            # A disk or network that fails now may not tomorrow: that says nothing about the image.
+            raise InputError(f"{file.path} cannot be read: {reason}") from error
+        if file.readable:  # being restored or moved perhaps; the cache would call it broken for ever
+            raise InputError(f"{file.path} changed while it was read: {reason}") from error
+        raise BrokenImageError(reason) from None
+    return content
+
+
+def _require_unchanged(file: ListedFile, found: os.stat_result) -> None:
+    if (found.st_size, found.st_mtime_ns) != (file.bytes, file.modified):
+        raise InputError(f"{file.path} changed while it was read, expected it as it was when the data was listed")
 
 
 def _opened(encoded: Any) -> Image.Image:
@@ -88,8 +112,8 @@ def _opened(encoded: Any) -> Image.Image:
         raise BrokenImageError("no image stored" if encoded is None else f"a {type(encoded).__name__}, not an image")
     if not encoded:
         raise BrokenImageError("empty")
-    if len(encoded) > _MOST_BYTES:
-        raise BrokenImageError(f"{len(encoded):,} bytes long")
+    if len(encoded) > MOST_BYTES:
+        raise too_long(len(encoded))
     image = Image.open(io.BytesIO(encoded), formats=formats())
     if Image.MAX_IMAGE_PIXELS and image.width * image.height > Image.MAX_IMAGE_PIXELS:
         raise Image.DecompressionBombError
@@ -99,6 +123,8 @@ def _opened(encoded: Any) -> Image.Image:
 def _upright(image: Image.Image) -> Image.Image:
     try:
         return image if image.getexif().get(_ORIENTATION, 1) == 1 else ImageOps.exif_transpose(image)
+    except MemoryError:
+        raise
     except Exception:  # damaged EXIF says nothing about the pixels, which are loaded
         return image
 
@@ -121,16 +147,18 @@ def _eight_bits(image: Image.Image) -> Pixels:
     values = np.asarray(image)
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG"):
         return ((values.astype(np.uint32).clip(0, 65535) + 128) // 257).astype(np.uint8)
-    # Here the format does not say what is white: the smallest usual range that holds all values.
-    values = np.nan_to_num(values.astype(np.float64))
-    low, high = float(values.min()), float(values.max())
-    if low < 0 or high > 65535:
-        values, white = values - low, high - low
-    elif image.mode == "F" and high <= 1:
-        white = 1.0
+    # Here the format does not say what is white: the smallest usual range that holds all values, or nearly so.
+    values = values.astype(np.float64)
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    whites = _WHITES if image.mode == "F" else _WHITES[1:]
+    black = 0.0
+    if low < -high / 4 or high > _OVERSHOOT * whites[-1]:
+        black, white = low, (high - low) or 1.0
     else:
-        white = 255.0 if high <= 255 else 65535.0
-    return np.asarray(np.rint(values * (255 / white)), dtype=np.uint8)
+        white = next(white for white in whites if high <= _OVERSHOOT * white)
+    scaled = np.nan_to_num((values - black) * (255 / white))  # infinities become the largest numbers there are
+    return np.asarray(np.rint(scaled.clip(0, 255)), dtype=np.uint8)
 
 
 def _resized(image: Image.Image, size: int) -> Image.Image:

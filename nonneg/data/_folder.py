@@ -4,15 +4,16 @@ import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 from nonneg.data._collection import (
     SPLITS,
+    ListedFile,
     Listing,
     choose_split,
     classes,
     has_splits,
     looks_like_image,
+    refuse_splits_among_classes,
     require_train,
     short_name,
     unique_ids,
@@ -22,28 +23,20 @@ from nonneg.durable import read_plainly
 from nonneg.errors import InputError
 
 
-class _File(NamedTuple):
-    path: str  # below the folder of the split
-    bytes: int
-    modified: int
-    readable: bool
-
-
 class Folder:
     """Image files below a folder; the class is the first folder on the way to the file."""
 
     def __init__(self, root: Path, split: str) -> None:
         self._root = root
         self.place = f"folder {os.path.realpath(root)} {split}"
-        folders = _folders(root)
-        parts = set(folders) & set(SPLITS) if has_splits(folders) else set()
+        parts = _splits(root)
         if parts:
             self._part = choose_split(split, parts, str(root))
         else:
             require_train(split, str(root))
             self._part = ""
         self.title = f"{short_name(root)}/{self._part or split}"
-        self._files = list(_walk(root / self._part))
+        self._files = list(_walk(root / self._part))  # with their paths below that folder
         if not self._files:
             raise InputError(f"{root / self._part} holds no image, expected image files")
         self._elsewhere = {
@@ -62,8 +55,27 @@ class Folder:
         ids = unique_ids(str(PurePosixPath(self._part, path)) for path in paths)
         return Listing(self.title, ids, labels, names)
 
-    def read(self, start: int) -> Iterator[Path]:
-        return (self._root / self._part / file.path for file in self._files[start:])
+    def read(self, start: int) -> Iterator[ListedFile]:
+        folder = os.fspath(self._root / self._part)
+        return (file._replace(path=f"{folder}/{file.path}") for file in self._files[start:])
+
+
+def _splits(root: Path) -> set[str]:
+    """The split folders, if that is what the folders are; one without images (annotations, …) decides nothing."""
+    folders = _folders(root)
+    splits = set(folders) & set(SPLITS)
+    if not splits:
+        return set()
+    filled = [name for name in folders if holds_image(root / name)]
+    if has_splits(filled):
+        return splits
+    divided = (
+        name
+        for name in splits & set(filled)
+        if any(holds_image(root / name / folder) for folder in _folders(root / name))
+    )
+    refuse_splits_among_classes(filled, divided, str(root))
+    return set()
 
 
 def _folders(folder: Path) -> list[str]:
@@ -78,7 +90,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _walk(root: Path) -> Iterator[_File]:
+def _walk(root: Path) -> Iterator[ListedFile]:
     """Image files with links followed: of each folder its files first, then its folders, each in order of name."""
     waiting = [(os.fspath(root), "", frozenset[tuple[int, int]]())]
     while waiting:
@@ -99,17 +111,18 @@ def _walk(root: Path) -> Iterator[_File]:
         waiting += reversed(folders)
 
 
-def _described(entry: os.DirEntry[str], prefix: str) -> _File:
+def _described(entry: os.DirEntry[str], prefix: str) -> ListedFile:
     path = prefix + entry.name
     try:
         found = entry.stat()
     except OSError:  # a link that leads nowhere: reading it will say so
-        return _File(path, -1, -1, False)
+        return ListedFile(path, -1, -1, False)
     # A file may become readable without any other change.
-    return _File(path, found.st_size, found.st_mtime_ns, os.access(entry.path, os.R_OK))
+    return ListedFile(path, found.st_size, found.st_mtime_ns, os.access(entry.path, os.R_OK))
 
 
 def holds_image(folder: Path) -> bool:
-    """Whether an image file lies anywhere below; looks no further than the first."""
-    with read_plainly(folder), os.scandir(folder) as entries:
+    """Whether an image file lies anywhere below, hidden folders aside; looks no further than the first."""
+    with read_plainly(folder), os.scandir(folder) as listed:
+        entries = (entry for entry in listed if not entry.name.startswith("."))
         return any(looks_like_image(e.name) or (_is_folder(e) and any(_walk(Path(e.path)))) for e in entries)

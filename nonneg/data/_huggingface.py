@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from nonneg.data._collection import Listing, choose_split, row_ids, valid_text
+from nonneg.data._collection import ListedFile, Listing, choose_split, row_ids, valid_text
 from nonneg.data._parquet import IMAGE_COLUMNS, LABEL_COLUMNS, classes_of_column, stored_paths
+from nonneg.durable import read_plainly
 from nonneg.errors import InputError
 
 _ROWS_AT_ONCE = 1000
@@ -27,11 +29,13 @@ class HuggingFace:
     """The rows of a dataset (of its split, where there are several) in their order."""
 
     def __init__(self, data: Any, split: str) -> None:
+        others: list[Any] = []
         if isinstance(data, Mapping):
             own = split = choose_split(split, map(str, data), "the dataset")
+            others = [part for name, part in data.items() if name != split and hasattr(part, "__getitem__")]
             data = data[split]
         else:
-            own = str(getattr(data, "split", None) or split)
+            own = str(getattr(data, "split", None) or "train")
         if split != "train" and own != split:
             raise InputError(f"the dataset is the split {own!r}, expected {split!r}; pass that split's dataset")
         if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
@@ -49,9 +53,15 @@ class HuggingFace:
         self._data = _undecoded(data, self._image, self._features)
         name = getattr(getattr(data, "info", None), "dataset_name", None) or "dataset"
         self.title = f"{valid_text(str(name))}/{self._split}"
-        self.place = f"dataset {self.title} {self.fingerprint()}"
+        self.place = f"dataset {self.title}"
+        self._others = [part for part in others if self._label in part.column_names]
 
     def fingerprint(self) -> str:
+        # Classes that are words are numbered over all splits.
+        others = [getattr(part, "_fingerprint", None) or repr(self._labels(part)) for part in self._others]
+        return "\n".join([self._own_fingerprint(), *map(str, others)])
+
+    def _own_fingerprint(self) -> str:
         if self._stored_fingerprint is None:
             digest = hashlib.sha256(repr((self.title, self._names())).encode())
             for row in range(len(self._data)):
@@ -61,13 +71,17 @@ class HuggingFace:
         return str(self._stored_fingerprint)
 
     def listing(self) -> Listing:
-        labels = list(self._data[self._label]) if self._label else []
-        numbers, names = classes_of_column(labels, self._names(), f"the dataset's column {self._label}")
+        labels = self._labels(self._data) if self._label else []
+        elsewhere = [label for part in self._others for label in self._labels(part)]
+        numbers, names = classes_of_column(labels, self._names(), elsewhere, f"the dataset's column {self._label}")
         ids = stored_paths(self._paths()) or row_ids(self._split, len(self._data))
         return Listing(self.title, ids, numbers, names)
 
     def read(self, start: int) -> Iterator[Any]:
         return (_encoded(self._data[row][self._image]) for row in range(start, len(self._data)))
+
+    def _labels(self, part: Any) -> list[Any]:
+        return list(_unformatted(part)[self._label])
 
     def _names(self) -> Sequence[str]:
         return list(getattr(self._features.get(self._label), "names", None) or ())
@@ -88,22 +102,32 @@ class HuggingFace:
 
 def _undecoded(data: Any, column: str, features: Mapping[str, Any]) -> Any:
     """The dataset without the caller's transforms, giving files as they are stored instead of decoded images."""
-    if hasattr(data, "with_format"):
-        data = data.with_format(None)
+    data = _unformatted(data)
     feature: Any = features.get(column)
     if hasattr(data, "cast_column") and getattr(feature, "decode", False):
         data = data.cast_column(column, type(feature)(decode=False))
     return data
 
 
+def _unformatted(data: Any) -> Any:
+    return data.with_format(None) if hasattr(data, "with_format") else data
+
+
 def _encoded(value: Any) -> Any:
     """What `decode` takes."""
     if isinstance(value, Mapping):
         stored, path = value.get("bytes"), value.get("path")
-        return stored if stored is not None or path is None else Path(path)
+        return stored if stored is not None or path is None else _file(path)
     if isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim in (2, 3):
         return Image.fromarray(value)
     return value
+
+
+def _file(path: str) -> ListedFile:
+    """One that is absent is refused, not broken: the dataset's own fingerprint would not tell when it is back."""
+    with read_plainly(Path(path)):
+        found = Path(path).stat()
+    return ListedFile(os.fspath(path), found.st_size, found.st_mtime_ns, readable=True)
 
 
 def _content(value: Any) -> bytes:

@@ -1,7 +1,8 @@
 """`open_source`: finds out what kind of data was given and opens it."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ import numpy as np
 from nonneg.data import _arrays
 from nonneg.data._cache import open_cached
 from nonneg.data._cifar import cifar
-from nonneg.data._collection import Collection, require_train
+from nonneg.data._collection import Collection, one_sentence, require_train
 from nonneg.data._digits import digits
 from nonneg.data._folder import Folder, holds_image
 from nonneg.data._huggingface import HuggingFace, is_dataset
@@ -63,16 +64,31 @@ def open_source(
     """
     if not isinstance(image_size, int) or not 0 <= image_size <= 10_000:
         raise InputError(f"image_size is {image_size!r}, expected 0 (as they are) or a number of pixels up to 10,000")
-    found: Source | Collection
+    with _refusing_in_one_sentence():
+        found = _found(data, split)
+        if isinstance(found, Source):
+            return _at_own_size(found, image_size)
+        return open_cached(found, image_size, skip_broken, progress, cache)
+
+
+@contextmanager
+def _refusing_in_one_sentence() -> Iterator[None]:
+    """File names may hold line breaks and bytes that are no text."""
+    try:
+        yield
+    except InputError as error:
+        sentence = one_sentence(str(error))
+        if sentence == str(error):
+            raise
+        raise InputError(sentence) from error
+
+
+def _found(data: Any, split: str) -> Source | Collection:
     if isinstance(data, str) and data in _BUNDLED:
-        found = _bundled(data, split)
-    elif isinstance(data, str | os.PathLike):
-        found = _at_path(Path(data), split)
-    else:
-        found = _object(data, split)
-    if isinstance(found, Source):
-        return _at_own_size(found, image_size)
-    return open_cached(found, image_size, skip_broken, progress, cache)
+        return _bundled(data, split)
+    if isinstance(data, str | os.PathLike):
+        return _at_path(data, split)
+    return _object(data, split)
 
 
 def _bundled(name: str, split: str) -> Source:
@@ -94,13 +110,17 @@ def _object(data: Any, split: str) -> Source | Collection:
     return _arrays.from_arrays(images, labels, "array", split)
 
 
-def _at_path(path: Path, split: str) -> Source | Collection:
+def _at_path(data: str | os.PathLike[str], split: str) -> Source | Collection:
+    path = Path(data)
     with read_plainly(path):
-        is_folder = path.is_dir()
-        if not is_folder and not path.exists():
+        # Nothing at all would be the current folder.
+        if not os.fspath(data) or not path.exists():
             raise InputError(
-                f"data is {str(path)!r}, expected one of {', '.join(_BUNDLED)}, or the path of {_ACCEPTED}"
+                f"data is {os.fspath(data)!r}, expected one of {', '.join(_BUNDLED)}, or the path of {_ACCEPTED}"
             )
+        is_folder = path.is_dir()
+        if not is_folder and not path.is_file():  # opening a pipe would wait for ever
+            raise InputError(f"{path} is neither a folder nor a regular file, expected {_ACCEPTED}")
     return _in_folder(path, split) if is_folder else _in_file(path, split)
 
 
@@ -113,7 +133,7 @@ def _in_folder(path: Path, split: str) -> Source | Collection:
         return Parquet(path, files, split)
     if holds_image(path):
         return Folder(path, split)
-    if files := [file for file in path.rglob("*.parquet") if not file.name.startswith(".")]:
+    if files := [file for file in path.rglob("*.parquet") if not file.name.startswith(".") and file.is_file()]:
         return Parquet(path, files, split)
     raise InputError(f"{path} holds no image, expected {_ACCEPTED}")
 

@@ -1,9 +1,11 @@
 """Parquet files as hubs publish them: encoded images in one column, labels in another."""
 
+import itertools
 import json
+import numbers
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +37,23 @@ class Parquet:
         by_split: dict[str, list[Path]] = {}
         for file in sorted(files):
             by_split.setdefault(_split_of(file, data), []).append(file)
-        if set(by_split) == {""}:
+        if len(by_split) == 1 and not set(by_split) & set(SPLITS):  # "", or just a name as in data-00000-of-00001
             require_train(split, str(data))
-            self._split, self._files = split, by_split[""]
+            self._split, [self._files] = split, by_split.values()
+            self._elsewhere: list[Path] = []
         else:
-            self._split = choose_split(split, set(by_split) - {""}, str(data))
-            self._files = by_split[self._split]
+            by_split.pop("", None)
+            self._split = choose_split(split, by_split, str(data))
+            self._files = by_split.pop(self._split)
+            self._elsewhere = [file for others in by_split.values() for file in others]
         self._image, self._label, self._names = "", "", ()  # type: str, str, Sequence[str]
         self.title = f"{short_name(data)}/{self._split}"
         self.place = f"parquet {os.path.realpath(data)} {split}"
 
     def fingerprint(self) -> str:
+        # Also of the other splits, as classes that are words are numbered over all of them.
         with read_plainly(self._data):
-            found = [(file.name, file.stat()) for file in self._files]
+            found = [(os.path.relpath(file, self._data), file.stat()) for file in [*self._files, *self._elsewhere]]
         return "\n".join(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in found)
 
     def listing(self) -> Listing:
@@ -67,8 +73,20 @@ class Parquet:
         if not rows:
             raise InputError(f"{self._data} holds no row, expected one an image")
         ids = stored_paths(paths) if len(paths) == rows else None
-        numbers, names = classes_of_column(labels, self._names, f"{self._data}, column {self._label},")
-        return Listing(self.title, ids or row_ids(self._split, rows), numbers, names)
+        where = f"{self._data}, column {self._label},"
+        numbered, names = classes_of_column(labels, self._names, self._labels_elsewhere(), where)
+        return Listing(self.title, ids or row_ids(self._split, rows), numbered, names)
+
+    def _labels_elsewhere(self) -> set[Any]:
+        """Of the other splits, some of which may have none."""
+        labels: set[Any] = set()
+        for file in self._elsewhere if self._label else ():
+            parquet = _opened(file)
+            if self._label in parquet.schema_arrow.names:
+                for batch in _batches(file, parquet, [self._label], 65_536, 0):
+                    found = batch.column(self._label).to_pylist()
+                    labels.update(label for label in found if isinstance(label, str | int))
+        return labels
 
     def read(self, start: int) -> Iterator[bytes | None]:
         for file in self._files:
@@ -99,7 +117,8 @@ def parquet_files(folder: Path) -> list[Path]:
     with read_plainly(folder):
         places = [folder, *(folder / name for name in ("data", "default", *SPLITS))]
         places += [folder / "default" / name for name in SPLITS]
-        return [file for place in places for file in place.glob("[!.]*.parquet") if file.name != "metadata.parquet"]
+        files = [file for place in places for file in place.glob("[!.]*.parquet") if file.name != "metadata.parquet"]
+        return [file for file in files if file.is_file()]
 
 
 def stored_paths(paths: Sequence[str | None]) -> tuple[str, ...] | None:
@@ -108,17 +127,30 @@ def stored_paths(paths: Sequence[str | None]) -> tuple[str, ...] | None:
     return unique_ids(names) if names and len(set(names)) == len(paths) else None
 
 
-def classes_of_column(labels: Sequence[Any], names: Sequence[str], where: str) -> tuple[Any, tuple[str, ...]]:
-    """Labels as stored (numbers, words or nothing) as numbers with names."""
-    if not len(labels):
+def classes_of_column(
+    labels: Sequence[Any], names: Sequence[str], elsewhere: Collection[Any], where: str
+) -> tuple[Sequence[int] | None, tuple[str, ...]]:
+    """Labels as stored (numbers, words or nothing) as numbers with names.
+
+    Args:
+        labels: one a sample, None for none.
+        names: of labels that are numbers, where known.
+        elsewhere: labels of the other splits, so that a word has one number in all of them.
+        where: the data, for the message.
+    """
+    given = [label for label in labels if label is not None]
+    if not given:
         return None, ()
-    if any(isinstance(label, str) for label in labels):
-        words = sorted({str(label) for label in labels if label is not None})
-        number = {word: row for row, word in enumerate(words)}
-        return [-1 if label is None else number[str(label)] for label in labels], tuple(words)
-    odd = next((label for label in labels if label is not None and not isinstance(label, int)), None)
+    odd = next((label for label in given if not isinstance(label, str | numbers.Integral)), None)
     if odd is not None:
         raise InputError(f"{where} holds a {type(odd).__name__}, expected class numbers or names")
+    words = sorted({label for label in itertools.chain(given, elsewhere) if isinstance(label, str)})
+    number = next((label for label in itertools.chain(given, elsewhere) if isinstance(label, numbers.Integral)), None)
+    if words and number is not None:
+        raise InputError(f"{where} holds both words ({words[0]!r}) and numbers ({number}), expected one of the two")
+    if words:
+        number_of = {word: row for row, word in enumerate(words)}
+        return [-1 if label is None else number_of[label] for label in labels], tuple(words)
     return numbered_classes([-1 if label is None else int(label) for label in labels], names, where)
 
 

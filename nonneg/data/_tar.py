@@ -1,12 +1,11 @@
 """A tar of image files, read as a stream: nothing is extracted, and no link or path in it is followed."""
 
-import lzma
 import os
 import tarfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import Literal, Self
 
 from nonneg.data._collection import (
     SPLITS,
@@ -16,14 +15,28 @@ from nonneg.data._collection import (
     has_splits,
     looks_like_image,
     one_line,
+    refuse_splits_among_classes,
     require_train,
     short_name,
     unique_ids,
 )
+from nonneg.data._decode import MOST_BYTES, BrokenImageError, too_long
 from nonneg.durable import read_plainly
 from nonneg.errors import InputError
 
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_Mode = Literal["r:gz", "r:bz2", "r:xz", "r:*"]
+_PACKED: dict[bytes, _Mode] = {b"\x1f\x8b": "r:gz", b"BZh": "r:bz2", b"\xfd7zXZ": "r:xz"}
+_MAGIC, _MAGIC_AT = b"ustar", 257
+# Members that only describe the next one: with a long name, times, or what is left out of it.
+_DESCRIPTIONS = {
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+}
+_LONGEST_DESCRIPTION = 1 << 20
 
 
 class Tar:
@@ -58,64 +71,108 @@ class Tar:
         name = f"{short_name(self._path)}/{part or self._split}"
         return Listing(name, unique_ids(str(path) for path in chosen), labels, names)
 
-    def read(self, start: int) -> Iterator[bytes]:
+    def read(self, start: int) -> Iterator[bytes | BrokenImageError]:
         wanted = iter(self._members[start:])
         following = next(wanted, None)
         for number, (_, content) in enumerate(members(self._path)):
             if number == following:
-                yield content()
+                yield content() if content.bytes <= MOST_BYTES else too_long(content.bytes)
                 following = next(wanted, None)
                 if following is None:
                     return
 
 
 class _Content:
-    """Reads one member; only while the stream stands at it."""
+    """Reads one member; only while the stream stands at it. Look at its length first: it may be anything."""
 
     def __init__(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
         self._tar, self._member = tar, member
+        self.bytes = member.size
 
-    def __call__(self, most: int = 2**30) -> bytes:
-        """At most `most` bytes and one: what is longer is seen to be."""
+    def __call__(self) -> bytes:
         file = self._tar.extractfile(self._member)
-        return b"" if file is None else file.read(most + 1)
+        return b"" if file is None else file.read(self.bytes)
+
+
+class _Header(tarfile.TarInfo):
+    """A member's header that is whole, or an error: `tarfile` takes any damaged one after the first for the end."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        if len(buf) == tarfile.BLOCKSIZE and not any(buf):
+            return super().frombuf(buf, encoding, errors)  # says that the end is reached
+        try:
+            header = super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as error:
+            # Also where the file simply ends: GNU tar accepts that between two members, but there a download that
+            # was cut looks no different, and training data must not become less unnoticed.
+            raise tarfile.ReadError("it ends too early" if not buf else str(error)) from error
+        if header.type in _DESCRIPTIONS and header.size > _LONGEST_DESCRIPTION:  # it would be read into memory
+            raise tarfile.ReadError(f"a member's description is {header.size:,} bytes long")
+        _require_length(header)
+        return header
+
+
+def _require_length(member: tarfile.TarInfo) -> None:
+    if member.size < 0:  # the next member would lie before this one, and so for ever
+        raise tarfile.ReadError(f"a member is {member.size:,} bytes long")
 
 
 def is_tar(path: Path) -> bool:
-    """Whether a file is a tar, packed in any way that can be read."""
+    """Whether a file is a tar, packed in any way that can be read; or was one before it was damaged."""
+    start = _start(path)
+    if start.startswith((_ZSTANDARD, *_PACKED)) or start[_MAGIC_AT:].startswith(_MAGIC):
+        return True
     try:
-        return _is_zstandard(path) or tarfile.is_tarfile(path)
+        return tarfile.is_tarfile(path)  # of before there was a mark, or packed in a rarer way
     except (OSError, EOFError):
         return False
 
 
-def _is_zstandard(path: Path) -> bool:
+def _start(path: Path) -> bytes:
     with read_plainly(path), path.open("rb") as file:
-        return file.read(4) == _ZSTANDARD
+        return file.read(_MAGIC_AT + len(_MAGIC))
 
 
 def members(path: Path) -> Iterator[tuple[PurePosixPath, _Content]]:
     """The regular files of a tar with their paths in it (no `/` or `./` in front), as they come.
 
     Raises:
-        InputError: it is no tar, or a damaged one.
+        InputError: it is no tar, or a damaged one: a header is, it is cut, or something follows its end.
     """
     with _plainly(path), _opened(path) as tar:
         while (member := tar.next()) is not None:
             tar.members = []  # type: ignore[attr-defined]  # else every one is kept, a kilobyte each
+            _require_length(member)  # again: a description may have changed it
             if member.isreg():
+                if not member.name:  # a long one, erased: it would not look like an image
+                    raise tarfile.ReadError("a member has no name")
                 yield PurePosixPath(member.name.lstrip("/")), _Content(tar, member)
+        _require_only_zeros(tar)
+
+
+def _require_only_zeros(tar: tarfile.TarFile) -> None:
+    """Behind the end: an erased header looks like the end, and so does the seam of two tars in one file."""
+    assert tar.fileobj is not None
+    while rest := tar.fileobj.read(1 << 16):
+        if any(rest):
+            raise tarfile.ReadError("it goes on after its end")
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tarfile.TarFile]:
-    if _is_zstandard(path):
+    start = _start(path)
+    if start.startswith(_ZSTANDARD):
         import pyarrow as pa
 
-        with pa.input_stream(str(path), compression="zstd") as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+        with (
+            pa.input_stream(str(path), compression="zstd") as stream,
+            tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as tar,
+        ):
             yield tar
     else:
-        with tarfile.open(path) as tar:
+        mode: _Mode = next((mode for magic, mode in _PACKED.items() if start.startswith(magic)), "r:*")
+        with tarfile.open(path, mode, tarinfo=_Header) as tar:
             yield tar
 
 
@@ -123,7 +180,9 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
 def _plainly(path: Path) -> Iterator[None]:
     try:
         yield
-    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, OverflowError) as error:
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # damaged files make tarfile and what unpacks it raise nearly anything
         raise InputError(f"{path} is damaged or not a tar: {one_line(error).lower()}") from error
 
 
@@ -137,6 +196,7 @@ def _arranged(
         below = {path: PurePosixPath(*path.parts[1:]) for path in paths}  # one folder around everything
     folders = {short.parts[0] for short in below.values() if len(short.parts) > 1}
     if not has_splits(folders):
+        refuse_splits_among_classes(folders, (s.parts[0] for s in below.values() if len(s.parts) > 2), where)
         require_train(split, where)
         return "", below, set()
     part = choose_split(split, folders & set(SPLITS), where)

@@ -35,11 +35,23 @@ def linear_probe(train: Features, test: Features, seed: int = 0, device: str | t
         device: where to compute; None is a CUDA device if there is one.
     """
     for name, features in (("train", train), ("test", test)):
-        if features.labels is None:
+        if features.labels is None or not (features.labels >= 0).any():
             raise InputError(f"linear_probe: the {name} features have no labels")
+    if train.shape[1] != test.shape[1]:
+        raise InputError(
+            f"linear_probe: train has {train.shape[1]} features and test {test.shape[1]}, expected the same"
+        )
+    if train.label_names and test.label_names and train.label_names != test.label_names:
+        raise InputError("linear_probe: train and test name their labels differently, expected the same classes")
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     x, y = _labelled(train, place)
     test_x, test_y = _labelled(test, place)
+    _, counts = np.unique(y.cpu().numpy(), return_counts=True)
+    if len(counts) < 2 or counts.min() < 2 or len(y) < 5 * len(counts):
+        raise InputError(
+            f"linear_probe: train has {len(y)} labelled samples of {len(counts)} classes, the smallest of"
+            f" {counts.min()}, expected 2 classes or more with 5 samples each, and no class of one"
+        )
     fit, kept = train_test_split(np.arange(len(y)), test_size=0.2, stratify=y.cpu().numpy(), random_state=seed)
     classes = int(y.max()) + 1
     best = _best_strength(x, y, torch.as_tensor(fit, device=place), torch.as_tensor(kept, device=place), classes)

@@ -29,9 +29,15 @@ def say(sentence: str) -> None:
 
 @contextmanager
 def progress_bar(epochs: int, done: int, title: str, show: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A bar over epochs with a line of figures below; call what it yields with each epoch's log line."""
+    """A bar over epochs with a line of figures below; call what it yields with each epoch's log line.
+
+    In a file instead of a terminal, a line an epoch.
+    """
     if not show:
         yield lambda line: None
+        return
+    if not _CONSOLE.is_terminal:
+        yield lambda line: say(f"{title}: epoch {line['epoch']}/{epochs}  {_figures(line)}")
         return
     bar = Progress(
         TextColumn("{task.description}"),
@@ -46,8 +52,11 @@ def progress_bar(epochs: int, done: int, title: str, show: bool) -> Iterator[Cal
     with Live(Group(bar, figures), console=_CONSOLE, refresh_per_second=4):
 
         def advance(line: dict[str, Any]) -> None:
-            shown = (form.format(line[name]) for name, form in _FIGURES.items() if name in line)
-            figures.plain = "  ".join(shown)
+            figures.plain = _figures(line)
             bar.advance(task)
 
         yield advance
+
+
+def _figures(line: dict[str, Any]) -> str:
+    return "  ".join(form.format(line[name]) for name, form in _FIGURES.items() if name in line)

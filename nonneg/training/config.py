@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from nonneg.errors import InputError
 from nonneg.models import ModelConfig
-from nonneg.views import ViewConfig
+from nonneg.views import ViewConfig, check_views
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,7 @@ class TrainConfig:
             raise InputError(f"data is {self.data!r}, expected a path of printable characters")
         if self.rectify_weight and self.loss != "cross_entropy":
             raise InputError(f"rectify_weight is true with loss {self.loss!r}, which has no classifier")
+        check_views(self.views)
         # What the network itself cannot be is refused before any image is read.
         self.model(channels=max(len(self.mean), 1), image_size=0, classes=2 if self.loss == "cross_entropy" else 0)
 

@@ -57,28 +57,30 @@ class ViewConfig:
     noise: float = 0.0
     """Standard deviation of the noise on each pixel, where black is 0 and white is 1."""
 
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not math.isfinite(value):
-                raise InputError(f"views.{field.name} is {value}, expected a finite number")
-            if value < 0:
-                raise InputError(f"views.{field.name} is {value}, expected at least 0")
-            if field.name.endswith("_p") and value > 1:
-                raise InputError(f"views.{field.name} is {value}, expected a probability")
-        for name, most in {"hue": 0.5, "crop_most": 1.0, "size": 2**13, "blur_most": 100.0}.items():
-            if getattr(self, name) > most:
-                raise InputError(f"views.{name} is {getattr(self, name)}, expected at most {most:g}")
-        if self.scale >= 1:
-            raise InputError(f"views.scale is {self.scale}, expected less than 1")
-        if not 0 < self.crop_least <= self.crop_most:
-            raise InputError(f"views.crop_least is {self.crop_least}, expected more than 0, at most crop_most")
-        if self.crop_ratio < 1:
-            raise InputError(f"views.crop_ratio is {self.crop_ratio}, expected at least 1")
-        if self.blur_least > self.blur_most:
-            raise InputError(f"views.blur_least is {self.blur_least}, expected at most blur_most, {self.blur_most}")
-
     @property
     def crops(self) -> bool:
         """Whether anything but the whole image is taken."""
         return self.crop_least < 1 or self.crop_most < 1
+
+
+def check_views(config: ViewConfig) -> None:
+    """Refuse by name what cannot be drawn."""
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if not math.isfinite(value):
+            raise InputError(f"views.{field.name} is {value}, expected a finite number")
+        if value < 0:
+            raise InputError(f"views.{field.name} is {value}, expected at least 0")
+        if field.name.endswith("_p") and value > 1:
+            raise InputError(f"views.{field.name} is {value}, expected a probability")
+    for name, most in {"hue": 0.5, "crop_most": 1.0, "size": 2**13, "blur_most": 100.0}.items():
+        if getattr(config, name) > most:
+            raise InputError(f"views.{name} is {getattr(config, name)}, expected at most {most:g}")
+    if config.scale >= 1:
+        raise InputError(f"views.scale is {config.scale}, expected less than 1")
+    if not 0 < config.crop_least <= config.crop_most:
+        raise InputError(f"views.crop_least is {config.crop_least}, expected more than 0, at most crop_most")
+    if config.crop_ratio < 1:
+        raise InputError(f"views.crop_ratio is {config.crop_ratio}, expected at least 1")
+    if config.blur_least > config.blur_most:
+        raise InputError(f"views.blur_least is {config.blur_least}, expected at most blur_most, {config.blur_most}")

@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -22,7 +23,12 @@ def main(data: str, cache: Path, seconds: float) -> None:
             time.sleep(rng.uniform(0, 0.7 * seconds))
             os.kill(child, signal.SIGKILL)
         if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0:
-            break
+            if killed >= 3:
+                break
+            # Too soon: the machine was busy while the time was taken. Begin again, and kill earlier.
+            shutil.rmtree(cache)
+            seconds, killed, resumed = seconds / 2, 0, 0
+            continue
         killed += 1
         resumed += any(cache.rglob("progress.json"))
     print(killed, resumed)

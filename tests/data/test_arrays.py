@@ -212,3 +212,30 @@ def test_a_tar_of_something_else_is_not_taken_for_cifar(tmp_path):
         tar.addfile(member, io.BytesIO(b"abc"))
     with pytest.raises(InputError, match=r"a.tar holds no image"):
         open_source(tmp_path / "a.tar")
+
+
+def test_labels_of_different_lengths_are_refused():
+    with pytest.raises(InputError, match=r"labels holds .*inhomogeneous.*, expected integers of shape \(5,\)"):
+        open_source((IMAGES, [[0], [1, 2], [0], [1], [0]]))
+
+
+def test_an_empty_npz_file_is_said_to_hold_nothing(tmp_path):
+    np.savez(tmp_path / "a.npz")
+    with pytest.raises(InputError, match=r"a.npz holds nothing, expected images"):
+        open_source(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    ("folder", "files", "label_bytes", "missing"),
+    [
+        ("cifar-10-batches-bin", CIFAR_10, 1, "data_batch_1.bin"),
+        ("renamed", CIFAR_10, 1, "data_batch_1.bin"),
+        ("cifar-100-binary", CIFAR_100, 2, "train.bin"),
+    ],
+)
+def test_a_missing_file_of_cifar_is_named_whichever_it_is(tmp_path, folder, files, label_bytes, missing):
+    root = write_cifar(tmp_path / folder, files, label_bytes)
+    (root / missing).unlink()
+    with pytest.raises(InputError, match=rf"{folder} has no {missing}, expected {missing}"):
+        open_source(root)
+    assert len(open_source(root, "test")) == 3

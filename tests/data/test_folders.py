@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from nonneg.data import open_source
+from nonneg.data._folder import Folder
 from nonneg.errors import InputError
 from tests.data.pictures import CLASSES, class_folders, number_of, pixels, write
 
@@ -142,3 +143,84 @@ def test_labels_follow_their_images_through_take(tmp_path):
     assert [number_of(sample) for sample in taken.ids] == [8, 0]
     assert taken.labels.tolist() == [2, 0]
     np.testing.assert_array_equal(taken.images, [pixels(8), pixels(0)])
+
+
+@pytest.mark.parametrize("other", ["annotations/1.xml", "__MACOSX/._1.png", "docs/.cache/1.png"])
+def test_a_folder_without_images_beside_the_splits_changes_nothing(tmp_path, other):
+    class_folders(tmp_path / "d", ("train",))
+    write(tmp_path / "d" / other, pixels(1))
+    source = open_source(tmp_path / "d")
+    assert source.label_names == CLASSES
+    assert source.ids[0] == "train/cat/000.png"
+
+
+def test_a_split_beside_a_folder_of_images_that_is_none_is_refused(tmp_path):
+    class_folders(tmp_path / "d", ("train",))
+    write(tmp_path / "d" / "extra" / "1.png", pixels(1))
+    with pytest.raises(InputError, match=r"d holds both train, .* and extra, which is none, expected either class"):
+        open_source(tmp_path / "d")
+
+
+def test_a_class_may_be_called_train(tmp_path):
+    for number, name in enumerate(("car", "train")):
+        write(tmp_path / "d" / name / f"{number}.png", pixels(number))
+    assert open_source(tmp_path / "d").label_names == ("car", "train")
+
+
+def test_hidden_folders_are_not_searched_for_images(tmp_path):
+    write(tmp_path / "d" / ".thumbnails" / "1.png", pixels(1))
+    with pytest.raises(InputError, match=r"d holds no image, expected a folder of images"):
+        open_source(tmp_path / "d")
+
+
+def test_file_names_do_not_break_the_sentence(tmp_path):
+    folder = tmp_path / os.fsdecode(b"two\nlines \xff")
+    write(folder / "a\nb.png", pixels(1))
+    write(folder / "c" / "d.png", pixels(1))
+    with pytest.raises(InputError, match=r"two\\nlines \\xff holds images both directly \(a\\nb.png\)") as caught:
+        open_source(folder)
+    assert str(caught.value).isprintable()
+
+
+def test_an_empty_name_is_not_the_current_folder(tmp_path, monkeypatch):
+    write(tmp_path / "1.png", pixels(1))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"data is '', expected one of digits"):
+        open_source("")
+
+
+@pytest.mark.timeout(30)
+def test_a_pipe_is_refused_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match=r"pipe is neither a folder nor a regular file"):
+        open_source(tmp_path / "pipe")
+
+
+def changing(monkeypatch, change):
+    """Something happens to the files after they were listed and before they are read."""
+    read = Folder.read
+
+    def changed_before_reading(self, start):
+        change()
+        return read(self, start)
+
+    monkeypatch.setattr(Folder, "read", changed_before_reading)
+
+
+def test_a_file_that_goes_away_is_not_recorded_as_broken(tmp_path, monkeypatch):
+    root = class_folders(tmp_path / "d")
+    moved = root / "train" / "dog" / "004.png"
+    changing(monkeypatch, lambda: moved.rename(tmp_path / "aside.png"))
+    with pytest.raises(InputError, match=r"train/dog/004.png changed while it was read: no such file"):
+        open_source(root, skip_broken=True)
+    monkeypatch.undo()
+    (tmp_path / "aside.png").rename(moved)
+    source = open_source(root, skip_broken=True, cache=tmp_path / "cache")
+    assert (len(source), source.skipped) == (9, ())
+
+
+def test_a_file_that_is_replaced_is_not_taken_for_the_one_listed(tmp_path, monkeypatch):
+    root = class_folders(tmp_path / "d")
+    changing(monkeypatch, lambda: write(root / "train" / "dog" / "004.png", pixels(500)))
+    with pytest.raises(InputError, match=r"train/dog/004.png changed while it was read, expected it as it was"):
+        open_source(root)

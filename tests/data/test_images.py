@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nonneg.data import open_source
+from nonneg.data import _decode, open_source
 from nonneg.errors import InputError
 from tests.data.pictures import encoded, pixels, write
 
@@ -248,3 +248,54 @@ def test_a_damaged_exif_does_not_make_an_image_broken(tmp_path):
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "a.png").write_bytes(buffer.getvalue())
     np.testing.assert_array_equal(open_source(tmp_path / "d").images[0], pixels(1))
+
+
+@pytest.mark.parametrize("white", [1.0, 255.0, 65535.0])
+def test_floats_that_overshoot_a_range_a_little_are_clipped_to_it(tmp_path, white):
+    values = np.array([[-0.05, 0, 0.5, 1, 1.02, 1.3]] * 3) * white
+    found = opened(tmp_path / "d", Image.fromarray(values.astype(np.float32)), "TIFF")
+    np.testing.assert_array_equal(found, rgb(np.array([[0, 0, 128, 255, 255, 255]] * 3)))
+
+
+@pytest.mark.parametrize(("value", "shown"), [(0, 0), (0.2, 51), (51, 51), (-5, 0), (1e30, 0)])
+def test_floats_that_are_all_the_same_have_a_colour(tmp_path, value, shown):
+    found = opened(tmp_path / "d", Image.fromarray(np.full((3, 3), value, np.float32)), "TIFF")
+    assert (found == shown).all()
+
+
+def test_infinities_are_black_and_white_and_no_number_is_black(tmp_path):
+    values = np.array([[-np.inf, 0.2, 1, np.inf, np.nan]], np.float32)
+    found = opened(tmp_path / "d", Image.fromarray(values), "TIFF")
+    assert found[0, :, 0].tolist() == [0, 51, 255, 255, 0]
+
+
+def test_an_image_of_infinities_only_is_black_and_white(tmp_path):
+    found = opened(tmp_path / "d", Image.fromarray(np.array([[-np.inf, np.inf]], np.float32)), "TIFF")
+    assert found[0, :, 0].tolist() == [0, 255]
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError("out of memory error when reading image file")])
+def test_an_image_for_which_memory_runs_out_is_not_recorded_as_broken(tmp_path, monkeypatch, error):
+    for number in range(3):
+        write(tmp_path / "d" / f"{number}.png", pixels(number))
+    resized = _decode._resized
+    left = iter([True, False])
+
+    def hungry(image, size):
+        if not next(left):
+            raise error
+        return resized(image, size)
+
+    monkeypatch.setattr(_decode, "_resized", hungry)
+    with pytest.raises(InputError, match=r"memory ran out while decoding 1.png"):
+        open_source(tmp_path / "d", image_size=6, skip_broken=True)
+    monkeypatch.setattr(_decode, "_resized", resized)
+    assert open_source(tmp_path / "d", image_size=6, skip_broken=True).skipped == ()
+
+
+def test_a_file_longer_than_any_image_is_broken(tmp_path):
+    write(tmp_path / "d" / "a.png", pixels(1))
+    with (tmp_path / "d" / "b.png").open("wb") as file:
+        file.truncate(300 << 20)
+    with pytest.raises(InputError, match=r"1 of 2 images cannot be decoded: b.png \(314,572,800 bytes long\)"):
+        open_source(tmp_path / "d")

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nonneg.data import open_source
+from nonneg.data import _build, open_source
 from tests.data.pictures import class_folders, encoded, pack, pixels, write
 
 HERE = Path(__file__).parent
@@ -141,3 +141,29 @@ def test_a_bar_is_shown_on_standard_error_only_when_it_takes_long(tmp_path):
         [sys.executable, "-c", program, str(class_folders(tmp_path / "d"))], capture_output=True, text=True, check=True
     )
     assert (run.stdout, run.stderr) == ("9\n", "")
+
+
+def test_what_is_under_way_stays_within_a_bound_with_any_number_of_cores(monkeypatch):
+    """Images of 1 MB each, 8 MB allowed and 64 cores."""
+    monkeypatch.setattr(_build, "_BYTES_UNDER_WAY", 8 << 20)
+    monkeypatch.setattr(_build, "_BYTES_AT_ONCE", 1 << 20)
+    monkeypatch.setattr(_build, "_cores", lambda: 64)
+
+    def slow(encoded, image_size):
+        time.sleep(0.01)  # worth 64 threads
+        return pixels(0)
+
+    monkeypatch.setattr(_build, "decode", slow)
+    read = done = most = 0
+
+    def encoded_images():
+        nonlocal read, most
+        for _ in range(100):
+            read += 1
+            most = max(most, read - done)
+            yield bytes(1 << 20)
+
+    for results in _build._in_parallel(encoded_images(), _build.Work(shape=(6, 6, 3)), 0):
+        done += len(results)
+    assert done == 100
+    assert 4 < most <= 10  # one more is being read, and one handed over

@@ -202,3 +202,98 @@ def test_a_real_hugging_face_dataset(tmp_path, monkeypatch):
     assert_holds(open_source(dataset), range(6))
     assert_holds(open_source(dataset.select([4, 1]).with_format("numpy")), (4, 1))
     assert_holds(open_source(datasets.DatasetDict(train=dataset, test=dataset.select([5])), "test"), (5,))
+
+
+def write_splits(folder, **labels):
+    folder.mkdir(exist_ok=True)
+    for split, words in labels.items():
+        pq.write_table(table(range(len(words)), labels=words), folder / f"{split}-00000-of-00001.parquet")
+    return folder
+
+
+def test_a_word_has_the_same_number_in_every_split(tmp_path):
+    data = write_splits(tmp_path / "hub", train=["cat", "dog", "owl"], test=["owl", "bee"])
+    for split, numbers in (("train", [1, 2, 3]), ("test", [3, 0])):
+        source = open_source(data, split)
+        assert source.label_names == ("bee", "cat", "dog", "owl")
+        assert source.labels.tolist() == numbers
+
+
+def test_words_of_another_split_that_change_are_noticed(tmp_path):
+    data = write_splits(tmp_path / "hub", train=["cat", "dog"], test=["dog"])
+    assert open_source(data).labels.tolist() == [0, 1]
+    write_splits(data, test=["ant", "dog"])
+    assert open_source(data).labels.tolist() == [1, 2]
+
+
+def test_another_split_may_lack_labels(tmp_path):
+    data = write_splits(tmp_path / "hub", train=["cat", "dog"], test=[None, None])
+    assert open_source(data, "test").labels is None
+    pq.write_table(table(range(2)).drop_columns(["label"]), data / "test-00000-of-00001.parquet")
+    assert open_source(data).label_names == ("cat", "dog")
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_words_in_one_split_and_numbers_in_another_are_refused(tmp_path, split):
+    data = write_splits(tmp_path / "hub", train=["cat", "dog"], test=[0, 1])
+    with pytest.raises(
+        InputError, match=r"column label, holds both words \('cat'\) and numbers \(0\), expected one of"
+    ):
+        open_source(data, split)
+
+
+def test_words_in_one_file_and_numbers_in_another_are_refused(tmp_path):
+    for part, labels in enumerate((["cat", "dog"], [0, 1])):
+        pq.write_table(table(range(2), labels=labels), tmp_path / f"train-0000{part}-of-00002.parquet")
+    with pytest.raises(InputError, match=r"holds both words \('cat'\) and numbers \(0\)"):
+        open_source(tmp_path)
+
+
+def test_shards_whose_name_is_no_split_are_all_train(tmp_path):
+    for part in range(2):
+        pq.write_table(table((2 * part, 2 * part + 1)), tmp_path / f"data-0000{part}-of-00002.parquet")
+    assert_holds(open_source(tmp_path), range(4))
+    with pytest.raises(InputError, match="is not divided into splits, so split is train"):
+        open_source(tmp_path, "test")
+
+
+def words(*labels, split="train"):
+    dataset = Dataset([{"image": pixels(n), "label": label} for n, label in enumerate(labels)], split)
+    dataset.features = {}
+    return dataset
+
+
+def test_a_word_has_the_same_number_in_every_dataset_of_a_collection():
+    both = {"train": words("cat", "dog"), "test": words("dog")}
+    assert open_source(both, "test").labels.tolist() == [1]
+    both["train"] = words("ant", "cat", "dog")
+    assert open_source(both, "test").labels.tolist() == [2]
+    with pytest.raises(InputError, match=r"the dataset's column label holds both words \('dog'\) and numbers \(0\)"):
+        open_source({"train": words(0), "test": words("dog")}, "test")
+
+
+def test_a_dataset_of_no_split_is_train_and_no_other():
+    dataset = words("cat", split=None)
+    assert open_source(dataset).name == "dataset/train"
+    with pytest.raises(InputError, match="the dataset is the split 'train', expected 'test'"):
+        open_source(dataset, "test")
+
+
+def test_labels_may_be_numpy_integers():
+    assert open_source(words(np.int64(1), np.uint8(0))).labels.tolist() == [1, 0]
+
+
+def test_the_cache_of_what_a_dataset_was_before_is_removed(cache):
+    open_source(words("cat"))
+    open_source(words("cat", "dog"))
+    assert len(list(cache.rglob("images.npy"))) == 1
+
+
+def test_a_file_a_dataset_points_to_that_is_absent_is_refused_not_broken(tmp_path):
+    path = tmp_path / "a.png"
+    dataset = Dataset([{"image": {"bytes": None, "path": str(path)}, "label": 0}])
+    dataset._fingerprint = "1"
+    with pytest.raises(InputError, match=r"a.png cannot be read: no such file or directory"):
+        open_source(dataset, skip_broken=True)
+    path.write_bytes(encoded(pixels(0)))
+    assert_holds(open_source(dataset, skip_broken=True), (0,))

@@ -36,9 +36,26 @@ def test_noise_makes_validation_choose_a_stronger_regularisation():
     assert linear_probe(noisy, noisy).C < 1
 
 
-def test_features_without_labels_are_refused():
-    with pytest.raises(InputError, match="the test features have no labels"):
-        linear_probe(blobs(0), Features(np.ones((4, 3), np.float32)))
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        (Features(np.ones((4, 3), np.float32)), "the test features have no labels"),
+        (Features(np.ones((4, 3), np.float32), labels=[-1] * 4), "the test features have no labels"),
+        (Features(np.ones((4, 2), np.float32), labels=[0] * 4), "train has 3 features and test 2"),
+        (Features(np.ones((4, 3), np.float32), labels=[0] * 4, label_names="cba"), "name their labels differently"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(test, message):
+    train = blobs(0)
+    train = Features(train.codes, labels=train.labels, label_names="abc")
+    with pytest.raises(InputError, match=message):
+        linear_probe(train, test)
+
+
+def test_too_few_samples_are_refused():
+    few = Features(np.eye(3, dtype=np.float32), labels=[0, 1, 1])
+    with pytest.raises(InputError, match="train has 3 labelled samples of 2 classes, the smallest of 1"):
+        linear_probe(few, few)
 
 
 @pytest.mark.parametrize("C", [0.001, 0.1, 10.0])

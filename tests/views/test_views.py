@@ -126,7 +126,7 @@ def test_tiny_images_have_views_too(shape):
 )
 def test_what_cannot_be_drawn_is_refused_by_name(change, message):
     with pytest.raises(InputError, match=message):
-        ViewConfig(**change)
+        random_views(images(), torch.arange(8), ViewConfig(**change), 0, 0)
 
 
 def test_a_flip_mirrors_with_and_without_a_crop():

@@ -1,6 +1,7 @@
 """Batches on the device: gathered from images that lie there, or read ahead from disk."""
 
 import os
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -81,15 +82,19 @@ class ReadAhead:
         buffers = [torch.empty(shape, dtype=torch.uint8, pin_memory=on_gpu) for _ in range(_AHEAD + 1)]
         copied: list[torch.cuda.Event | None] = [None] * len(buffers)
         with ThreadPoolExecutor(_AHEAD) as readers:
-            reads: list[Future[None]] = []
+            # Finished reads are let go of at once: kept, they would lie scattered among freed batches and keep the
+            # allocator from using that memory again.
+            reads: deque[Future[None]] = deque()
+            begun = 0
             for i, samples in enumerate(rows):
-                while len(reads) < min(i + _AHEAD, len(rows)):
-                    slot = len(reads) % len(buffers)
+                while begun < min(i + _AHEAD, len(rows)):
+                    slot = begun % len(buffers)
                     event = copied[slot]
                     if event is not None:
                         event.synchronize()
-                    reads.append(readers.submit(self._read, rows[len(reads)].numpy(), buffers[slot].numpy()))
-                reads[i].result()
+                    reads.append(readers.submit(self._read, rows[begun].numpy(), buffers[slot].numpy()))
+                    begun += 1
+                reads.popleft().result()
                 slot = i % len(buffers)
                 images = buffers[slot].to(self.device, non_blocking=True, copy=True)
                 if on_gpu:

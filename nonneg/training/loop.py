@@ -69,7 +69,8 @@ def train(
     _share(source, config, fabric.world_size)
     path = _path(config, fabric)
     torch.manual_seed(config.seed)
-    channels, side = source.images.shape[3], config.views.size or source.images.shape[1]
+    _, height, width, channels = source.images.shape
+    side = config.views.size or (height if height == width else 0)
     network = Model(config.model(channels, side, classes if config.loss == "cross_entropy" else 0))
     # Nothing is written, and nothing overwritten, before everything that can be refused has been.
     with _open_run(Path(out), config, overwrite, fabric) as run:
@@ -100,9 +101,10 @@ def _train(
     watch = Watch(network.encoder_width, config.features, classes, fabric.device, dtype)
     step = Step(fabric, network, optimiser_of(network.parameters(), config, fabric.device), watch, config, path)
     feed = open_feed(source, config, fabric.device)
-    done = _restore(run, step, source) if run.resumes else 0
-
+    data = _fingerprint(source)
     per_epoch, share = len(source) // config.batch_size, _share(source, config, fabric.world_size)
+    done = _restore(run, step, data, per_epoch) if run.resumes else 0
+
     steps, warmup = config.epochs * per_epoch, config.warmup_epochs * per_epoch
     show = progress and fabric.is_global_zero
     if show:
@@ -122,7 +124,7 @@ def _train(
                 done += 1
                 told = stop.agreed(done)
                 if done % per_epoch and (told or done % config.checkpoint_steps == 0):
-                    _save(run, step, source, done, epoch)
+                    _save(run, step, data, done, epoch)
                     _leave_if(told, run, done, steps)
             watch.reduce(step.group)
             figures = watch.figures()
@@ -145,7 +147,7 @@ def _train(
                 bar(line)
             # After the log: a run that goes on from the end of an epoch begins the next one with nothing added up.
             if told or done % config.checkpoint_steps == 0:
-                _save(run, step, source, done, epoch)
+                _save(run, step, data, done, epoch)
                 _leave_if(told if done < steps else None, run, done, steps)
     if fabric.is_global_zero:
         run.checkpoints.wait()
@@ -256,7 +258,7 @@ def _open_run(out: Path, config: TrainConfig, overwrite: bool, fabric: Any) -> R
 # Saving and going on
 
 
-def _save(run: RunFolder, step: Step, source: Source, done: int, epoch: int) -> None:
+def _save(run: RunFolder, step: Step, data: str, done: int, epoch: int) -> None:
     """All processes take part, the first one writes; it writes while training goes on."""
     step.watch.reduce(step.group)
     _refuse_to_diverge(float(step.watch.loss), epoch, step.config)
@@ -270,18 +272,18 @@ def _save(run: RunFolder, step: Step, source: Source, done: int, epoch: int) -> 
         tensors |= {f"random.cuda.{rank}": state for rank, state in enumerate(states)}
     if step.fabric.is_global_zero:
         copies = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
-        run.checkpoints.save(Checkpoint(done, _fingerprint(source), copies))
+        run.checkpoints.save(Checkpoint(done, data, copies))
     else:
         step.watch.clear()  # the first process has the sums of all now
 
 
-def _restore(run: RunFolder, step: Step, source: Source) -> int:
+def _restore(run: RunFolder, step: Step, data: str, per_epoch: int) -> int:
     """The state of the newest checkpoint; returns the updates done by then."""
     checkpoint = run.checkpoints.newest()
     done = checkpoint.step if checkpoint else 0
     step.fabric.barrier()  # all have read it
     if checkpoint:
-        if checkpoint.data != _fingerprint(source):
+        if checkpoint.data != data:
             raise InputError(
                 f"{run.folder} was trained on other data than {step.config.data} holds now; put it back or pass"
                 " --overwrite to start over"
@@ -303,7 +305,7 @@ def _restore(run: RunFolder, step: Step, source: Source) -> int:
             torch.cuda.set_rng_state(parts["random"][f"cuda.{rank}"], step.fabric.device)
     if step.fabric.is_global_zero:
         run.checkpoints.forget_after(done)
-        run.keep_log(done // (len(source) // step.config.batch_size))
+        run.keep_log(done // per_epoch)
         run.record_resumption(done, step.fabric.device)
     return done
 

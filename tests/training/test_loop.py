@@ -10,6 +10,8 @@ from PIL import Image
 import nonneg
 from nonneg.data import open_source
 from nonneg.errors import InputError
+from nonneg.features import Features
+from nonneg.models import embed_data
 from nonneg.training import load_recipe, read_log, train
 from nonneg.training.loop import epoch_order
 
@@ -101,6 +103,13 @@ def test_labels_are_not_needed_and_change_nothing(run, tmp_path):
     assert "probe" not in last and "class_consistency" not in last
     assert last["sparsity"] == pytest.approx(read_log(run)[-1]["sparsity"])
     assert all(torch.equal(tensor, weights(run)[name]) for name, tensor in weights(unlabelled).items())
+
+
+def test_oblong_images_are_trained_on_and_embedded_as_they_are(tmp_path):
+    np.save(tmp_path / "images.npy", np.random.default_rng(0).integers(0, 256, (300, 8, 14, 3), dtype=np.uint8))
+    run = train(dataclasses.replace(SHORT, data=str(tmp_path / "images.npy"), epochs=1), tmp_path / "b", progress=False)
+    (folder,) = embed_data(str(run), str(tmp_path / "images.npy"), progress=False)
+    assert Features.load(folder).provenance["image_size"] == [8, 14]
 
 
 @pytest.mark.parametrize("loss", ["sup_con", "cross_entropy"])

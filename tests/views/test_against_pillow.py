@@ -10,21 +10,11 @@ from PIL import Image, ImageFilter, ImageOps
 from scipy import stats
 
 from benchmarks import pillow_views
+from nonneg.training import load_recipe
 from nonneg.views import ViewConfig, draw, make_views
 
 COUNT, SIDE = 120, 48
-CONFIG = ViewConfig(
-    crop_least=0.08,
-    flip_p=0.5,
-    jitter_p=0.8,
-    brightness=0.8,
-    contrast=0.8,
-    saturation=0.8,
-    hue=0.2,
-    grey_p=0.2,
-    blur_p=0.5,
-    solarise_p=0.2,
-)
+CONFIG = replace(load_recipe("cifar10").views, solarise_p=0.2)
 NOTHING = ViewConfig()
 TOLERANCE = 2.0
 

@@ -8,19 +8,10 @@ import torch
 
 from nonneg.data import open_source
 from nonneg.errors import InputError
+from nonneg.training import load_recipe
 from nonneg.views import ViewConfig, draw, make_views, random_views, uniform
 
-PAPER = ViewConfig(
-    crop_least=0.08,
-    flip_p=0.5,
-    jitter_p=0.8,
-    brightness=0.8,
-    contrast=0.8,
-    saturation=0.8,
-    hue=0.2,
-    grey_p=0.2,
-    blur_p=0.5,
-)
+PAPER = load_recipe("cifar10").views
 EVERYTHING = replace(PAPER, solarise_p=0.2, rotate=10, scale=0.1, shift=0.1, shear=5, noise=0.05)
 NOTHING = ViewConfig()
 

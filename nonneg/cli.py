@@ -170,6 +170,7 @@ def main() -> None:
             description = "Features people can read: non-negative, sparse, one meaning each."
             tyro.extras.subcommand_cli_from_dict(_COMMANDS, prog="nonneg", description=description, args=arguments)
         sys.stdout.flush()
+        _end_gloo()
     except InputError as error:
         _stop(str(error), error.exit_code)
     except KeyboardInterrupt:
@@ -178,6 +179,16 @@ def main() -> None:
         # What is still to be flushed at exit would fail once more (a closed pipe, a full disk).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _stop(f"output cannot be written: {(error.strerror or str(error)).lower()}")
+
+
+def _end_gloo() -> None:
+    """End a process that worked with others over gloo: its threads now and then abort an orderly end."""
+    if started().total > 1:
+        import torch.distributed as dist
+
+        if dist.is_initialized() and dist.get_backend() == "gloo":
+            sys.stderr.flush()
+            os._exit(0)  # all is written, and all processes have met at a barrier
 
 
 def _stop(sentence: str, exit_code: int = 2) -> None:

@@ -1,9 +1,11 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file
 
 from nonneg.errors import InputError
@@ -61,3 +63,30 @@ def test_a_refusal_is_said_by_all_processes_and_none_waits(runs):
     assert done.returncode != 0
     assert "sgd exists already" in done.stderr
     assert "gloo" not in done.stderr.lower()
+
+
+def test_two_processes_that_are_stopped_go_on_to_the_same_end(tmp_path):
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "nonneg"]
+    settings = ["--accelerator", "cpu", "--epochs", "12", "--warmup-epochs", "1", "--checkpoint-steps", "7"]
+
+    def started(name):
+        command = [*torchrun, "train", "digits", *settings, "--out", str(tmp_path / name)]
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+
+    def finished(name):
+        process = started(name)
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+
+    finished("whole")
+    torn = started("torn")
+    log = tmp_path / "torn" / "log.jsonl"
+    while not (log.exists() and len(read_log(log.parent)) >= 3):
+        assert torn.poll() is None
+        time.sleep(0.05)
+    torn.terminate()
+    assert "which " + str(log.parent) + " holds" in torn.communicate(timeout=60)[1]
+    finished("torn")
+    one, two = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "torn"))
+    assert all(torch.equal(one[key], two[key]) for key in one)
+    assert [line["loss"] for line in read_log(tmp_path / "whole")] == [line["loss"] for line in read_log(log.parent)]

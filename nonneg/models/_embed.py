@@ -1,6 +1,7 @@
 """A data set to `Features` on disk: in one process, or in several that each take a share."""
 
 import dataclasses
+import os
 import secrets
 import shutil
 from pathlib import Path
@@ -158,14 +159,14 @@ def _require_writable(folder: Path, overwrite: bool) -> None:
 def _meet(processes: Processes) -> None:
     """A group of these processes, only to wait for each other."""
     if not dist.is_initialized():
-        from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+        if "MASTER_ADDR" in os.environ:  # torchrun says where to meet, also inside a job of SLURM
+            dist.init_process_group("gloo")
+        else:
+            from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 
-        if SLURMEnvironment.detect():  # srun tells the place to meet in its own way
             place = SLURMEnvironment()
             address = f"tcp://{place.main_address}:{place.main_port}"
             dist.init_process_group("gloo", init_method=address, rank=processes.rank, world_size=processes.total)
-        else:
-            dist.init_process_group("gloo")
 
 
 def _part(folder: Path, rank: int) -> Path:

@@ -57,7 +57,7 @@ class _Downsample(nn.Sequential):
     """A 1x1 convolution with a stride, and a norm.
 
     The pixels that the stride keeps are copied first and convolved without one, which is the same:
-    on a GPU the strided convolution and its gradients take twice the time.
+    on a GPU the gradients of the strided convolution are slow.
     """
 
     def forward(self, x: Tensor) -> Tensor:

@@ -80,15 +80,21 @@ def test_a_folder_with_other_files_is_not_written_into(model, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
 
 
-def test_wrong_sizes_are_refused_before_they_take_memory(folder, tmp_path):
+def test_wrong_sizes_are_refused_before_they_take_memory(folder):
     import resource
 
-    header = {"x": {"dtype": "F8_E4M3", "shape": [10**9], "data_offsets": [0, 10**9]}}
-    header = dict.fromkeys([next(iter(load(folder).state_dict()))], header["x"])
+    # Every tensor is there under its name, and the first is far too large, in the smallest of types.
+    tensors = iter(load(folder).state_dict().items())
+    header = {next(tensors)[0]: {"dtype": "F8_E4M3", "shape": [10**9], "data_offsets": [0, 10**9]}}
+    end = 10**9
+    for name, tensor in tensors:
+        kind = {torch.float32: "F32", torch.int64: "I64", torch.uint8: "U8"}[tensor.dtype]
+        header[name] = {"dtype": kind, "shape": list(tensor.shape), "data_offsets": [end, end + tensor.nbytes]}
+        end += tensor.nbytes
     text = json.dumps(header).encode()
     with (folder / "model.safetensors").open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
-        file.truncate(8 + len(text) + 10**9)  # a hole: no bytes on disk
+        file.truncate(8 + len(text) + end)  # a hole: no bytes on disk
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(InputError, match=r"does not fit its config\.json"):
         load(folder)

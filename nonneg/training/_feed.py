@@ -73,9 +73,8 @@ class ReadAhead:
         if isinstance(images, np.memmap) and images.filename is not None and images.flags.c_contiguous:
             with read_plainly(Path(images.filename)):
                 self.file, self.start = os.open(images.filename, os.O_RDONLY), _place_in_file(images)
-        self.where = (
-            f"{images.nbytes / 1e6:,.1f} MB {'in memory' if self.file is None else 'on disk'}, {_AHEAD} batches ahead"
-        )
+        where = "in memory" if self.file is None else "on disk"
+        self.where = f"{images.nbytes / 1e6:,.1f} MB {where}, {_AHEAD} batches ahead"
 
     def batches(self, rows: Tensor) -> Iterator[Batch]:
         on_gpu = self.device.type == "cuda"

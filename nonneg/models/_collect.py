@@ -24,7 +24,7 @@ def features_of(
     rows: range,
     layers: "tuple[Layer, ...]",
     *,
-    batch_size: int,
+    batch_size: int | None,
     device: str | torch.device | None,
     precision: Precision,
     media: bool,

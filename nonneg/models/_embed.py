@@ -19,7 +19,7 @@ from nonneg.features import Features, is_features
 from nonneg.models._collect import features_of, joined
 from nonneg.models._model import Layer, Model
 from nonneg.models._store import load
-from nonneg.models._stream import Precision, aligned_shares, check_batch_size
+from nonneg.models._stream import Precision, aligned_shares, check_batch_size, usual_batch_size
 from nonneg.processes import Processes, started
 
 AS_TRAINED = -1
@@ -32,7 +32,7 @@ def embed_data(
     *,
     split: str = "train",
     layer: Layer | Literal["both"] = "projector",
-    batch_size: int = 1024,
+    batch_size: int | None = None,
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto",
     precision: Precision = "32-true",
     image_size: int = AS_TRAINED,
@@ -50,7 +50,8 @@ def embed_data(
             layer's name goes before its ending.
         split: of the data.
         layer: projector, encoder or both.
-        batch_size: samples a batch; does not change the codes but for rounding.
+        batch_size: samples a batch, which does not change the codes but for rounding; None is 1,024, or 4,096 small
+            images on a GPU.
         accelerator: where to compute.
         precision: of the forward pass.
         image_size: side to which images are resized; `AS_TRAINED` resizes and cuts them as for training and refuses
@@ -63,7 +64,8 @@ def embed_data(
     Returns:
         The folders written.
     """
-    check_batch_size(batch_size)
+    if batch_size is not None:
+        check_batch_size(batch_size)
     processes = started()
     model = load(run)
     resize = model.config.resize if image_size == AS_TRAINED else image_size
@@ -75,6 +77,8 @@ def embed_data(
     folders = {name: out if len(layers) == 1 else out.with_name(f"{out.stem}-{name}{out.suffix}") for name in layers}
     for folder in folders.values():
         _require_writable(folder, overwrite)
+    device = _device(accelerator, processes)
+    batch_size = batch_size or usual_batch_size(source.images.shape, torch.device(device))
     rows = aligned_shares(len(source), batch_size, processes.total)
     if processes.total > 1:
         _meet(processes)
@@ -93,7 +97,7 @@ def embed_data(
                 mine,
                 layers,
                 batch_size=batch_size,
-                device=_device(accelerator, processes),
+                device=device,
                 precision=precision,
                 media=media,
                 origin={"run": _run_name(run)},

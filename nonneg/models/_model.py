@@ -102,7 +102,7 @@ class Model(nn.Module):
         self,
         source: Source,
         layer: Layer = ...,
-        batch_size: int = ...,
+        batch_size: int | None = ...,
         device: str | torch.device | None = ...,
         precision: Precision = ...,
         media: bool = ...,
@@ -113,7 +113,7 @@ class Model(nn.Module):
         self,
         source: Source,
         layer: Literal["both"],
-        batch_size: int = ...,
+        batch_size: int | None = ...,
         device: str | torch.device | None = ...,
         precision: Precision = ...,
         media: bool = ...,
@@ -123,7 +123,7 @@ class Model(nn.Module):
         self,
         source: Source,
         layer: Layer | Literal["both"] = "projector",
-        batch_size: int = 1024,
+        batch_size: int | None = None,
         device: str | torch.device | None = None,
         precision: Precision = "32-true",
         media: bool = True,
@@ -135,7 +135,7 @@ class Model(nn.Module):
         Args:
             source: images as uint8; normalised here.
             layer: "projector", "encoder", or "both" for a dictionary of the two from one pass.
-            batch_size: samples a batch.
+            batch_size: samples a batch; None is 1,024, or 4,096 small images on a GPU.
             device: where to compute; None is where the model is.
             precision: "32-true" or "bf16-mixed".
             media: embed the images up to 64 pixels a side as they are, and thumbnails of larger ones.

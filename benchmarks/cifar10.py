@@ -28,7 +28,7 @@ from nonneg import losses, metrics
 from nonneg.data import Source, open_source
 from nonneg.evaluate import linear_probe
 from nonneg.models import Model, load
-from nonneg.training import TrainConfig, load_recipe, train
+from nonneg.training import TrainConfig, load_recipe, read_log, train
 from nonneg.training._optimisers import learning_rate, optimiser_of, set_learning_rate
 from nonneg.training.loop import epoch_order
 
@@ -42,6 +42,7 @@ ROWS = {
     "sparsity": "sparsity",
     "live": "live features",
     "seconds": "seconds of training",
+    "views_per_second": "views a second, median epoch",
 }
 
 
@@ -71,11 +72,12 @@ def main() -> None:
                 run = out / f"{name}-{views}-{seed}".lower()
                 start = time.perf_counter()
                 if views == "ours":
-                    train(config, run, progress=False)
+                    log = read_log(train(config, run, progress=False))
+                    rate = statistics.median(line["views_per_second"] for line in log)
                 else:
-                    train_with_pillow(config, run, arguments.workers)
+                    rate = train_with_pillow(config, run, arguments.workers)
                 seconds = time.perf_counter() - start
-                figures = measured(run, config) | {"seconds": seconds}
+                figures = measured(run, config) | {"seconds": seconds, "views_per_second": rate}
                 outcomes.setdefault(column, []).append(figures)
                 shown = "  ".join(f"{key} {value:.4f}" for key, value in figures.items())
                 print(f"seed {seed}, {column}: {shown}", flush=True)
@@ -132,8 +134,8 @@ class PillowBatches(Dataset[torch.Tensor]):
         return torch.from_numpy(np.stack(views))
 
 
-def train_with_pillow(config: TrainConfig, run: Path, workers: int) -> None:
-    """The recipe with views made by loader processes; the model is saved where a run has it."""
+def train_with_pillow(config: TrainConfig, run: Path, workers: int) -> float:
+    """The recipe with views made by loader processes; the model is saved where a run has it. Views a second."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.backends.cudnn.benchmark = True
     source = open_source(config.data, "train")
@@ -159,6 +161,7 @@ def train_with_pillow(config: TrainConfig, run: Path, workers: int) -> None:
         PillowBatches(source, config), sampler=items, batch_size=None, num_workers=workers, pin_memory=True
     )
     steps, warmup = len(items), config.warmup_epochs * steps_per_epoch
+    start = time.perf_counter()
     for i, views in enumerate(loader):
         set_learning_rate(optimiser, learning_rate(config, i, steps, warmup))
         loss = compute(views.to(device, non_blocking=True))
@@ -166,6 +169,7 @@ def train_with_pillow(config: TrainConfig, run: Path, workers: int) -> None:
         loss.backward()
         optimiser.step()
     model.save(run / "model")
+    return 2 * config.batch_size * steps / (time.perf_counter() - start)
 
 
 if __name__ == "__main__":

@@ -207,6 +207,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, help="CIFAR-10, in any form that nonneg reads")
     parser.add_argument("--epochs", type=int, default=8)
+    parts = ["lightly", "disk", "1024", "cost", "embed"]
+    parser.add_argument("--parts", nargs="*", choices=parts, default=parts, help="beside the recipe itself")
     parser.add_argument("--workers", type=int, default=min(16, os.cpu_count() or 1))
     arguments = parser.parse_args()
     config = dataclasses.replace(load_recipe("cifar10"), data=arguments.data)
@@ -219,22 +221,24 @@ def main() -> None:
     print(f"{'':44}{'views/s':>10}")
     ours, first = whole_training(config, arguments.epochs)
     print(f"{'nonneg train cifar10, batch 256':44}{ours:10,.0f}   first epoch, compiling: {first:.0f} s", flush=True)
-    try:
-        peer = lightly_training(config, source, 200, arguments.workers)
-        print(f"{'lightly transform and loss':44}{peer:10,.0f}   nonneg is {ours / peer:.1f}x as fast", flush=True)
-    except ImportError as error:
-        print(f"lightly is not here: {error}")
-    disk, _ = whole_training(dataclasses.replace(config, data_on="disk"), arguments.epochs // 2)
-    print(f"{'images on disk':44}{disk:10,.0f}   {disk / ours:.2f} of on the device", flush=True)
-    large, _ = whole_training(dataclasses.replace(config, batch_size=1024), arguments.epochs)
-    print(f"{'batch 1,024':44}{large:10,.0f}", flush=True)
-    rates = alternating({"CL": plain, "NCL": config}, source, 100, 5)
-    cost = [cl / ncl - 1 for cl, ncl in zip(rates["CL"], rates["NCL"], strict=True)]
-    spread = statistics.stdev(cost)
-    print(
-        f"NCL's cost over CL's: {statistics.mean(cost):+.2%}, standard deviation over 5 turns {spread:.2%}", flush=True
-    )
-    for precision in ("32-true", "bf16-mixed"):
+    if "lightly" in arguments.parts:
+        try:
+            peer = lightly_training(config, source, 200, arguments.workers)
+            print(f"{'lightly transform and loss':44}{peer:10,.0f}   nonneg is {ours / peer:.1f}x as fast", flush=True)
+        except ImportError as error:
+            print(f"lightly is not here: {error}")
+    if "disk" in arguments.parts:
+        disk, _ = whole_training(dataclasses.replace(config, data_on="disk"), arguments.epochs // 2)
+        print(f"{'images on disk':44}{disk:10,.0f}   {disk / ours:.2f} of on the device", flush=True)
+    if "1024" in arguments.parts:
+        large, _ = whole_training(dataclasses.replace(config, batch_size=1024), arguments.epochs)
+        print(f"{'batch 1,024':44}{large:10,.0f}", flush=True)
+    if "cost" in arguments.parts:
+        rates = alternating({"CL": plain, "NCL": config}, source, 100, 5)
+        cost = [cl / ncl - 1 for cl, ncl in zip(rates["CL"], rates["NCL"], strict=True)]
+        spread = statistics.stdev(cost)
+        print(f"NCL's cost over CL's: {statistics.mean(cost):+.2%}, standard deviation over 5 turns {spread:.2%}")
+    for precision in ("32-true", "bf16-mixed") if "embed" in arguments.parts else ():
         images = embedding(config, source, precision)
         shares = ", ".join(f"{name} {rate:,.0f}" for name, rate in images.items())
         print(f"images/s, {precision}: {shares}", flush=True)

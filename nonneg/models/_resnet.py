@@ -2,12 +2,10 @@
 
 from typing import Literal, get_args
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nonneg.errors import InputError
-from nonneg.models._norm import normed
 
 Stem = Literal["standard", "small", "small_pad_2"]
 STEMS: tuple[Stem, ...] = get_args(Stem)
@@ -20,15 +18,16 @@ class _BasicBlock(nn.Module):
         super().__init__()
         self.conv1 = nn.Conv2d(inputs, planes, 3, stride, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(planes)
+        self.relu = nn.ReLU(inplace=True)
         self.conv2 = nn.Conv2d(planes, planes, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(planes)
         self.downsample = _downsample(inputs, planes, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        out = normed(self.bn1, self.conv1(x), relu=True)
-        out = normed(self.bn2, self.conv2(out))
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.bn2(self.conv2(out))
         out += x if self.downsample is None else self.downsample(x)
-        return torch.relu_(out)
+        return self.relu(out)  # type: ignore[no-any-return]
 
 
 class _Bottleneck(nn.Module):
@@ -43,14 +42,15 @@ class _Bottleneck(nn.Module):
         self.bn2 = nn.BatchNorm2d(planes)
         self.conv3 = nn.Conv2d(planes, planes * self.expansion, 1, bias=False)
         self.bn3 = nn.BatchNorm2d(planes * self.expansion)
+        self.relu = nn.ReLU(inplace=True)
         self.downsample = _downsample(inputs, planes * self.expansion, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        out = normed(self.bn1, self.conv1(x), relu=True)
-        out = normed(self.bn2, self.conv2(out), relu=True)
-        out = normed(self.bn3, self.conv3(out))
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.relu(self.bn2(self.conv2(out)))
+        out = self.bn3(self.conv3(out))
         out += x if self.downsample is None else self.downsample(x)
-        return torch.relu_(out)
+        return self.relu(out)  # type: ignore[no-any-return]
 
 
 class _Downsample(nn.Sequential):
@@ -64,7 +64,8 @@ class _Downsample(nn.Sequential):
         convolution, norm = self
         assert isinstance(convolution, nn.Conv2d)
         down, across = convolution.stride
-        return normed(norm, F.conv2d(x[:, :, ::down, ::across].clone(), convolution.weight))
+        out: Tensor = norm(F.conv2d(x[:, :, ::down, ::across].clone(), convolution.weight))
+        return out
 
 
 def _downsample(inputs: int, outputs: int, stride: int) -> _Downsample | None:
@@ -115,6 +116,7 @@ class ResNet(nn.Module):
         else:
             self.conv1 = nn.Conv2d(channels, 64, 3, padding=2 if stem == "small_pad_2" else 1, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
+        self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.MaxPool2d(3, stride=2, padding=1) if stem == "standard" else nn.Identity()
         inputs, stages = 64, []
         for i, count in enumerate(repeats):
@@ -131,6 +133,6 @@ class ResNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.maxpool(normed(self.bn1, self.conv1(x), relu=True))
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return self.avgpool(x).flatten(1)  # type: ignore[no-any-return]

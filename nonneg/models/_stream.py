@@ -3,9 +3,8 @@
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -16,17 +15,18 @@ import torch
 from torch import Tensor
 
 from nonneg.errors import InputError
-from nonneg.models._thumbnails import JpegProcesses, is_lossless, thumbnails
+from nonneg.models._thumbnails import JpegProcesses, is_lossless, png_checksums, thumbnails
 
 if TYPE_CHECKING:
     from nonneg.models._model import Layer, Model
 
 Precision = Literal["32-true", "bf16-mixed"]
 Codes = npt.NDArray[np.float32]
+Encoding = list[Future[pa.LargeBinaryArray]]
+Outcome = Callable[[], tuple[dict["Layer", Codes], pa.LargeBinaryArray | None]]
 _READ_AHEAD = 2  # batches being read while one is computed
 _MOST_ENCODERS = 12
 _ENCODED_BYTES, _ENCODED_LEAST = 2**22, 32  # what a thread encodes at a time
-Encoded = list[Callable[[], pa.LargeBinaryArray]]
 
 
 class EmbeddedBatch(NamedTuple):
@@ -140,34 +140,30 @@ def _stream(
     processes = JpegProcesses() if on_gpu else None
     encode = processes or thumbnails
 
-    def read(start: int) -> tuple[int, Tensor, Encoded]:
+    small, large = (media and is_lossless(images.shape) is wanted for wanted in (True, False))
+
+    def read(start: int) -> tuple[int, Tensor, Encoding]:
         # Into memory of our own: from pinned memory a GPU copies while it computes.
         source = images[start : min(start + batch_size, rows.stop)]
         pixels = torch.empty(source.shape, dtype=torch.uint8, pin_memory=on_gpu)
         batch = pixels.numpy()
         np.copyto(batch, source)
-        if not media:
-            return start, pixels, []
-        if is_lossless(batch.shape):
-            # Quick work under Python's lock: threads would only delay the one that feeds the GPU.
-            return start, pixels, [partial(thumbnails, batch)]
         together = max(_ENCODED_LEAST, _ENCODED_BYTES // batch[0].nbytes)
-        pieces = range(0, len(batch), together)
-        return start, pixels, [encoders.submit(encode, batch[i : i + together]).result for i in pieces]
+        pieces = range(0, len(batch) if large else 0, together)
+        return start, pixels, [encoders.submit(encode, batch[i : i + together]) for i in pieces]
 
-    def finished(start: int, codes: "Callable[[], dict[Layer, Codes]]", encoded: Encoded) -> EmbeddedBatch:
-        pieces = [piece() for piece in encoded]
-        pictures = pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces) if media else None
-        return EmbeddedBatch(start, codes(), pictures)
+    def finished(start: int, outcome: Outcome, encoding: Encoding) -> EmbeddedBatch:
+        codes, pictures = outcome()
+        return EmbeddedBatch(start, codes, pa.concat_arrays([e.result() for e in encoding]) if large else pictures)
 
     with processes or nullcontext(), encoders, reader, _evaluating(model, device):
         coming = (reader.submit(read, start) for start in range(rows.start, rows.stop, batch_size))
         read_ahead = deque(islice(coming, _READ_AHEAD))
-        computing: deque[tuple[int, Callable[[], dict[Layer, Codes]], Encoded]] = deque()
+        computing: deque[tuple[int, Outcome, Encoding]] = deque()
         while read_ahead:
-            start, pixels, encoded = read_ahead.popleft().result()
+            start, pixels, encoding = read_ahead.popleft().result()
             read_ahead.extend(islice(coming, 1))
-            computing.append((start, _launched(model, pixels, layers, device, precision, copies), encoded))
+            computing.append((start, _launched(model, pixels, layers, device, precision, copies, small), encoding))
             # The GPU has its next batch already when the codes of the one before are waited for.
             if len(computing) > 1:
                 yield finished(*computing.popleft())
@@ -183,8 +179,9 @@ def _launched(
     device: torch.device,
     precision: Precision,
     copies: torch.cuda.Stream | None,
-) -> "Callable[[], dict[Layer, Codes]]":
-    """Begin the forward pass of a batch; what is returned waits for its codes."""
+    encode: bool,
+) -> Outcome:
+    """Begin the forward pass of a batch; what is returned waits for its codes, and encodes its images if asked to."""
     with torch.cuda.device(device) if copies is not None else nullcontext():
         if copies is not None:
             with torch.cuda.stream(copies):
@@ -202,18 +199,22 @@ def _launched(
             else:
                 outputs["encoder"] = model(x, "encoder")
         codes = {layer: outputs[layer].float().to("cpu", non_blocking=copies is not None) for layer in layers}
-        done = torch.cuda.Event() if copies is not None else None
-        if done is not None:
+        checksums, done = None, None
+        if copies is not None:
+            checksums = png_checksums(there).to("cpu", non_blocking=True) if encode else None
+            done = torch.cuda.Event()
             done.record()
 
-    def waited() -> "dict[Layer, Codes]":
-        if done is None:
-            return {layer: values.numpy() for layer, values in codes.items()}
-        done.synchronize()
+    def outcome() -> tuple[dict["Layer", Codes], pa.LargeBinaryArray | None]:
+        if done is not None:
+            done.synchronize()
+        sums = None if checksums is None else checksums.numpy()
+        pictures = thumbnails(pixels.numpy(), sums) if encode else None
         # Copied out of pinned memory, which there should never be much of.
-        return {layer: values.numpy().copy() for layer, values in codes.items()}
+        copied = copies is not None
+        return {layer: values.numpy().copy() if copied else values.numpy() for layer, values in codes.items()}, pictures
 
-    return waited
+    return outcome
 
 
 @contextmanager

@@ -1,0 +1,72 @@
+"""The head that turns vectors into codes: one linear map, relu, and of each row the largest few."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nonneg.convert._rows import Rows
+from nonneg.rectify import top_k
+
+_BLOCK = 4096  # rows that are encoded together
+
+
+class Head(nn.Module):
+    """Unit vectors to non-negative codes: `relu(x Wᵀ + b)`, of which each row keeps its `max_active` largest.
+
+    Shape: `(rows, width)` to `(rows, features)`.
+
+    Example:
+        >>> Head(width=8, features=32, max_active=4)(torch.randn(5, 8)).count_nonzero(1).max() <= 4
+        tensor(True)
+    """
+
+    def __init__(self, width: int, features: int, max_active: int | None) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(features, width))
+        self.bias = nn.Parameter(torch.zeros(features))
+        self.max_active = max_active
+
+    def forward(self, x: Tensor, max_active: int | None = None) -> Tensor:
+        """Codes, with the head's own limit or another one."""
+        before = F.linear(x, self.weight, self.bias)
+        limit = max_active or self.max_active
+        return F.relu(before) if limit is None else top_k(before, min(limit, before.shape[1]))
+
+
+@torch.inference_mode()
+def encoded(head: Head, rows: Rows) -> sp.csr_array:
+    """Codes of all rows, of length 1 each, `(rows, features)` float32; an all-zero row stays one."""
+    blocks = list(_blocks(head, rows))
+    features = head.weight.shape[0]
+    counts = np.concatenate([count for _, _, count in blocks]) if blocks else np.zeros(0, np.int64)
+    index = np.int32 if max(int(counts.sum()), features) < 2**31 else np.int64
+    indptr = np.zeros(len(rows) + 1, index)
+    np.cumsum(counts, out=indptr[1:])
+    values = np.concatenate([value for value, _, _ in blocks]) if blocks else np.zeros(0, np.float32)
+    columns = np.concatenate([column for _, column, _ in blocks]) if blocks else np.zeros(0, np.int32)
+    codes = sp.csr_array((values, columns.astype(index, copy=False), indptr), shape=(len(rows), features), copy=False)
+    codes.has_canonical_format = True
+    return codes
+
+
+def _blocks(head: Head, rows: Rows) -> Iterator[tuple[Any, Any, Any]]:
+    """Values, columns and how many of each row, block after block."""
+    for x in rows.blocks(_BLOCK):
+        before = F.linear(x, head.weight, head.bias)
+        if head.max_active is None or head.max_active >= before.shape[1]:
+            values, columns = F.relu_(before), torch.arange(before.shape[1], device=x.device).expand(before.shape)
+        else:
+            values, columns = before.topk(head.max_active, dim=1, sorted=False)
+            columns, order = columns.sort(dim=1)
+            values = values.gather(1, order).relu_()
+        values = values / values.norm(dim=1, keepdim=True).clamp(min=torch.finfo(values.dtype).tiny)
+        active = values > 0
+        counts = active.sum(1)
+        if not bool((counts == values.shape[1]).all()):
+            values, columns = values[active], columns[active]
+        yield values.flatten().cpu().numpy(), columns.flatten().to(torch.int32).cpu().numpy(), counts.cpu().numpy()

@@ -1,0 +1,49 @@
+"""How many nearest neighbours two descriptions of the same samples share."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from nonneg.convert._rows import unit
+
+_CHUNK = 1024
+
+
+def neighbours_kept(before: Any, after: Any, k: int = 10) -> float:
+    """Share of each row's `k` nearest rows, by cosine similarity, that are the same before and after.
+
+    Args:
+        before, after: `(samples, …)`: arrays, tensors or SciPy sparse, of the same samples.
+        k: neighbours of a row; all others, where there are fewer.
+
+    Example:
+        >>> x = np.random.default_rng(0).normal(size=(50, 8))
+        >>> neighbours_kept(x, 3 * x)
+        1.0
+    """
+    a, b = _dense(before), _dense(after)
+    k = min(k, len(a) - 1)
+    if k < 1:
+        return 1.0
+    shared = 0
+    for start in range(0, len(a), _CHUNK):
+        near = [_nearest(z, start, k) for z in (a, b)]
+        shared += int((near[0][:, :, None] == near[1][:, None, :]).sum())
+    return shared / (len(a) * k)
+
+
+def _nearest(z: Tensor, start: int, k: int) -> Tensor:
+    similarities = z[start : start + _CHUNK] @ z.T
+    rows = torch.arange(len(similarities), device=z.device)
+    similarities[rows, rows + start] = -torch.inf
+    return similarities.topk(k, dim=1).indices
+
+
+def _dense(rows: Any) -> Tensor:
+    if sp.issparse(rows):
+        rows = rows.toarray()
+    tensor = rows.detach().cpu() if isinstance(rows, Tensor) else torch.from_numpy(np.array(rows, dtype=np.float32))
+    return unit(tensor.float())

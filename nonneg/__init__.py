@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nonneg import losses, metrics, theory
+    from nonneg.convert import NonNegativeClassifier, NonNegativeEmbedding, NonNegativePair
     from nonneg.errors import InputError
     from nonneg.features import Features
     from nonneg.models import load
@@ -19,6 +20,9 @@ __all__ = [
     "Features",
     "InputError",
     "NonNegative",
+    "NonNegativeClassifier",
+    "NonNegativeEmbedding",
+    "NonNegativePair",
     "TrainConfig",
     "load",
     "losses",
@@ -32,6 +36,9 @@ _HOMES = {
     "Features": "nonneg.features",
     "InputError": "nonneg.errors",
     "NonNegative": "nonneg.rectify",
+    "NonNegativeClassifier": "nonneg.convert",
+    "NonNegativeEmbedding": "nonneg.convert",
+    "NonNegativePair": "nonneg.convert",
     "TrainConfig": "nonneg.training",
     "load": "nonneg.models",
     "train": "nonneg.training",

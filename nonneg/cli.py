@@ -95,6 +95,82 @@ def embed(
         print(f"Embedded: {', '.join(map(str, written))}")
 
 
+def convert(
+    vectors: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="VECTORS")],
+    pairs: str | None = None,
+    labels: str | None = None,
+    ids: str | None = None,
+    texts: str | None = None,
+    media: str | None = None,
+    out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
+    n_components: int = 1024,
+    max_active: int | None = 32,
+    temperature: float | None = None,
+    supervised: bool = False,
+    positive_share: float = 0.3,
+    noise: float = 0.7,
+    max_iter: int = 1200,
+    batch_size: int = 512,
+    learning_rate: float = 0.005,
+    device: str = "auto",
+    seed: int = 0,
+    overwrite: bool = False,
+) -> None:
+    """Make sparse non-negative codes of vectors somebody already has. An unfinished run is taken up again.
+
+    Files are given as a path, or as path:name where a file holds several arrays or columns (news.npz:title).
+
+    Args:
+        vectors: a .npy, .npz, .safetensors, .parquet or .csv file.
+        pairs: vectors of the same shape; row i of both are two views of one thing.
+        labels: one label a row, in a .txt, .csv, .parquet, .npy or .npz file.
+        ids: one id a row, all different.
+        texts: one text a row, to browse and search by.
+        media: a folder of images, named by the ids or as many as rows, in order of their names.
+        out: the run's folder; runs/ and the name of the vectors if left out. Features go beside it.
+        n_components: features.
+        max_active: how many of them may be active on a sample; None for no limit.
+        temperature: of the vectors' similarities; taken from the data if left out.
+        supervised: samples of the same label are positives.
+        positive_share: how much of a sample's neighbourhood known positives make up.
+        noise: how far beside each vector its code must still hold.
+        max_iter: steps.
+        batch_size: rows a step.
+        learning_rate: of Adam.
+        device: cpu, cuda, or auto.
+        seed: of the start, the order and the noise.
+        overwrite: replace an earlier run and its features.
+    """
+    from nonneg.convert import NonNegativeEmbedding, convert_file
+
+    embedding = NonNegativeEmbedding(
+        n_components,
+        max_active,
+        temperature=temperature,
+        supervised=supervised,
+        positive_share=positive_share,
+        noise=noise,
+        max_iter=max_iter,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        device=device,
+        random_state=seed,
+    )
+    made = convert_file(
+        vectors,
+        out,
+        pairs=pairs,
+        labels=labels,
+        ids=ids,
+        texts=texts,
+        media=media,
+        embedding=embedding,
+        overwrite=overwrite,
+    )
+    print(f"Converted: {made.run}, {made.features}")
+    print(f"{embedding.report_}; {made.neighbours_kept:.0%} of the 10 nearest neighbours kept")
+
+
 def theory(seed: int = 0) -> None:
     """Check the theorems numerically; exit code 1 if one fails.
 
@@ -122,6 +198,7 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "demo": demo,
     "train": train,
     "embed": embed,
+    "convert": convert,
     "theory": theory,
     "verify": verify,
 }

@@ -1,14 +1,33 @@
 """Readable features out of vectors that somebody already has, as scikit-learn estimators."""
 
+from typing import TYPE_CHECKING, Any
+
 from nonneg.convert._classifier import Contribution, Explanation, NonNegativeClassifier, WhatIf
 from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._neighbours import neighbours_kept
+from nonneg.convert._pair import NonNegativePair
+from nonneg.convert._run import Converted, convert_file
+
+if TYPE_CHECKING:
+    from nonneg.convert._sentence import NonNegativeHead
 
 __all__ = [
     "Contribution",
+    "Converted",
     "Explanation",
     "NonNegativeClassifier",
     "NonNegativeEmbedding",
+    "NonNegativeHead",
+    "NonNegativePair",
     "WhatIf",
+    "convert_file",
     "neighbours_kept",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "NonNegativeHead":  # for sentence-transformers, which need not be here
+        from nonneg.convert._sentence import NonNegativeHead
+
+        return NonNegativeHead
+    raise AttributeError(f"module 'nonneg.convert' has no attribute {name!r}")

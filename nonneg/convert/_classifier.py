@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from nonneg.convert._embedding import NonNegativeEmbedding
+from nonneg.errors import InputError
 
 Array = npt.NDArray[Any]
 
@@ -116,9 +117,9 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the embedding, then the head on its codes: vectors `(samples, width)` and a label for each."""
         if not self.C > 0:
-            raise ValueError(f"C is {self.C!r}, expected a number above 0")
+            raise InputError(f"C is {self.C!r}, expected a number above 0")
         if y is None:
-            raise ValueError("NonNegativeClassifier requires y to be passed, but the target y is None")
+            raise InputError("NonNegativeClassifier requires y to be passed, but the target y is None")
         embedding = NonNegativeEmbedding() if self.embedding is None else clone(self.embedding)
         if embedding.random_state is None:
             embedding.set_params(random_state=self.random_state)
@@ -126,7 +127,7 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         check_classification_targets(y)
         X = embedding._validated(X, reset=True)
         if len(X) != len(y):
-            raise ValueError(f"X has {len(X)} samples and y {len(y)} labels, expected as many")
+            raise InputError(f"X has {len(X)} samples and y {len(y)} labels, expected as many")
         self.classes_ = unique_labels(y)
         numbers = np.searchsorted(self.classes_, y)
         self.embedding_ = embedding.fit(X, numbers)
@@ -198,7 +199,7 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             other.coef_[:, self._feature(feature)] = 0
         for (feature, label), weight in (weights or {}).items():
             if not weight >= 0:
-                raise ValueError(f"the weight of feature {feature} for {label!r} is {weight!r}, expected at least 0")
+                raise InputError(f"the weight of feature {feature} for {label!r} is {weight!r}, expected at least 0")
             other.coef_[self._class(label), self._feature(feature)] = weight
         return other
 
@@ -212,12 +213,12 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def _class(self, label: Any) -> int:
         found = np.flatnonzero(self.classes_ == label)
         if len(found) == 0:
-            raise ValueError(f"label is {label!r}, expected one of {', '.join(map(str, self.classes_))}")
+            raise InputError(f"label is {label!r}, expected one of {', '.join(map(str, self.classes_))}")
         return int(found[0])
 
     def _feature(self, feature: int) -> int:
         if not 0 <= feature < self.coef_.shape[1]:
-            raise ValueError(f"there is no feature {feature!r}, expected 0 to {self.coef_.shape[1] - 1}")
+            raise InputError(f"there is no feature {feature!r}, expected 0 to {self.coef_.shape[1] - 1}")
         return feature
 
 

@@ -1,8 +1,11 @@
 """`NonNegativeEmbedding`: sparse non-negative codes of vectors that somebody already has."""
 
+import tempfile
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 import scipy.sparse as sp
 import torch
 from rich.console import Console
@@ -17,7 +20,10 @@ from nonneg.convert._head import Head, encoded
 from nonneg.convert._neighbours import neighbours_kept
 from nonneg.convert._parameters import checked_config, device_of
 from nonneg.convert._report import FitReport, report_on
-from nonneg.convert._rows import Rows, as_array
+from nonneg.convert._rows import Rows
+from nonneg.convert._store import load, push, save
+from nonneg.data import arrow_vectors
+from nonneg.errors import InputError
 
 _SCORED = 5_000  # rows whose neighbours `score` compares, at most
 
@@ -68,9 +74,9 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         *,
         temperature: float | None = None,
         supervised: bool = False,
-        positive_share: float = 0.2,
+        positive_share: float = 0.3,
         noise: float = 0.7,
-        max_iter: int = 1000,
+        max_iter: int = 1200,
         batch_size: int = 512,
         learning_rate: float = 0.005,
         device: str = "auto",
@@ -115,19 +121,19 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         X = self._validated(X, reset=True)
         parts = [X]
         if sum(given is not None for given in (pairs, groups)) + bool(self.supervised) > 1:
-            raise ValueError("pairs, groups and supervised=True were given together, expected one of them")
+            raise InputError("pairs, groups and supervised=True were given together, expected one of them")
         together = None
         if pairs is not None:
             pairs = _checked(self, pairs)
             if pairs.shape != X.shape:
-                raise ValueError(f"pairs has shape {tuple(pairs.shape)}, expected that of X, {tuple(X.shape)}")
+                raise InputError(f"pairs has shape {tuple(pairs.shape)}, expected that of X, {tuple(X.shape)}")
             parts.append(pairs)
             together = torch.arange(len(X)).repeat(2)
         elif groups is not None:
             together = _numbered(groups, len(X), "groups")
         elif self.supervised:
             if y is None:
-                raise ValueError("supervised=True needs labels, but y is None")
+                raise InputError("supervised=True needs labels, but y is None")
             together = _numbered(y, len(X), "y")
         return Fit(Rows(*parts, device=device), together, config)
 
@@ -161,8 +167,26 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             X = X[torch.from_numpy(kept).to(X.device)] if isinstance(X, Tensor) else X[kept]
         return neighbours_kept(X, self.transform(X))
 
+    # On disk and on the hub
+
+    def save_pretrained(self, folder: str | Path, measured: dict[str, float] | None = None) -> Path:
+        """Write `config.json`, `model.safetensors` and a model card with the report and figures that were measured."""
+        check_is_fitted(self)
+        return save(self, Path(folder), measured)
+
+    @classmethod
+    def from_pretrained(cls, path: str | Path) -> "NonNegativeEmbedding":
+        """A fitted embedding from a run of `nonneg convert`, a folder, or the hub: `hub:owner/name`."""
+        return load(path)
+
+    def push_to_hub(self, repository: str, private: bool = False) -> str:
+        """Upload to the Hugging Face Hub, as `owner/name`; the address of what was uploaded."""
+        with tempfile.TemporaryDirectory() as folder:
+            return push(self.save_pretrained(folder), repository, private)
+
     def _validated(self, X: Any, reset: bool) -> Any:
-        X = as_array(X)
+        if isinstance(X, pa.Array | pa.ChunkedArray):
+            X = arrow_vectors(X, "X")
         if isinstance(X, Tensor):
             _check_tensor(X, "X")
             # scikit-learn counts and names columns; it need not see the values, which may be on a GPU.
@@ -178,13 +202,14 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
 def _check_tensor(X: Tensor, name: str) -> None:
     if X.dim() != 2 or 0 in X.shape:
-        raise ValueError(f"{name} has shape {tuple(X.shape)}, expected (samples, width), neither of them 0")
+        raise InputError(f"{name} has shape {tuple(X.shape)}, expected (samples, width), neither of them 0")
     if X.is_complex() or not bool(X.isfinite().all()):
-        raise ValueError(f"{name} contains NaN, infinity or complex numbers, expected finite ones")
+        raise InputError(f"{name} contains NaN, infinity or complex numbers, expected finite ones")
 
 
 def _checked(estimator: NonNegativeEmbedding, pairs: Any) -> Any:
-    pairs = as_array(pairs, "pairs")
+    if isinstance(pairs, pa.Array | pa.ChunkedArray):
+        pairs = arrow_vectors(pairs, "pairs")
     if isinstance(pairs, Tensor):
         _check_tensor(pairs, "pairs")
         return pairs
@@ -195,7 +220,7 @@ def _numbered(values: Any, rows: int, name: str) -> Tensor:
     """Groups as numbers; negative numbers stay outside of all groups."""
     values = np.asarray(values)
     if values.ndim != 1 or len(values) != rows:
-        raise ValueError(f"{name} has shape {values.shape}, expected one value for each of the {rows} samples")
+        raise InputError(f"{name} has shape {values.shape}, expected one value for each of the {rows} samples")
     _, numbers = np.unique(values, return_inverse=True)
     outside = values < 0 if np.issubdtype(values.dtype, np.signedinteger) else np.zeros(rows, bool)
     return torch.from_numpy(np.where(outside, -1, numbers).astype(np.int64))

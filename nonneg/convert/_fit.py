@@ -43,6 +43,8 @@ class Fit:
         config: how.
     """
 
+    shift = 0.4  # of `noise`: how far samples themselves are moved, target and all, so that there are more of them
+
     def __init__(self, rows: Rows, groups: Tensor | None, config: FitConfig) -> None:
         self.rows, self.groups, self.config = rows, groups, config
         self.device = rows.device
@@ -78,15 +80,13 @@ class Fit:
         """One update; the loss before it."""
         config, progress = self.config, self.done / self.config.max_iter
         picked = next(self.batches)
-        x = self.rows.take(picked)
-        target = self._target(x, picked)
-        rate = min(1.0, (self.done + 1) / _WARM_UP) * 0.5 * (1 + math.cos(math.pi * progress))
+        x = self.moved(self.rows.take(picked), self.shift)
+        target = self.target(x, picked)
         for group in self.optimiser.param_groups:
-            group["lr"] = config.learning_rate * rate
+            group["lr"] = config.learning_rate * self.rate(self.done)
         # The target is that of the vectors as they are, the codes are those of vectors a little beside
         # them: what a code stands for then covers the surroundings, and carries over to new vectors.
-        shift = torch.randn(x.shape, generator=self.noise, device=self.device)
-        z = self.head(unit(x + config.noise * self.spread / math.sqrt(x.shape[1]) * shift), self._limit(progress))
+        z = self.head(self.moved(x, 1.0), self.limit(progress))
         loss = losses.neighbourhood(z, target, torch.exp(-self.log_scale))
         self.optimiser.zero_grad()
         loss.backward()
@@ -99,7 +99,16 @@ class Fit:
             self.seen_active.zero_()
         return loss.detach()
 
-    def _limit(self, progress: float) -> int | None:
+    def rate(self, done: int) -> float:
+        """What the learning rate is multiplied by: a warm-up, then a cosine to 0."""
+        return min(1.0, (done + 1) / _WARM_UP) * 0.5 * (1 + math.cos(math.pi * done / self.config.max_iter))
+
+    def moved(self, x: Tensor, share: float) -> Tensor:
+        """The vectors with noise, a share of what the config asks for."""
+        noise = torch.randn(x.shape, generator=self.noise, device=self.device)
+        return unit(x + share * self.config.noise * self.spread / math.sqrt(x.shape[1]) * noise)
+
+    def limit(self, progress: float) -> int | None:
         """How many features of a row stay: many at first, in the second half as many as asked for."""
         most = self.config.max_active
         if most is None:
@@ -108,7 +117,7 @@ class Fit:
         limit = first * math.pow(most / first, min(1.0, 2 * progress))
         return max(most, round(limit))
 
-    def _target(self, x: Tensor, picked: Tensor) -> Tensor:
+    def target(self, x: Tensor, picked: Tensor) -> Tensor:
         """How much each row of the batch resembles each other one: `(batch, batch)`, rows that sum to 1."""
         itself = torch.eye(len(x), dtype=torch.bool, device=self.device)
         target = F.softmax((x @ x.T / self.temperature).masked_fill(itself, -math.inf), 1)

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 
 from nonneg.convert._fit import FitConfig
+from nonneg.errors import InputError
 
 
 def checked_config(parameters: Mapping[str, Any], seed: int) -> FitConfig:
-    """The parameters of a fit. Errors are ValueErrors, as scikit-learn's are."""
+    """The parameters of a fit."""
     for name in ("n_components", "max_iter", "batch_size"):
         least = 2 if name == "batch_size" else 1
         _require(parameters, name, Integral, f"a whole number, at least {least}", lambda v, least=least: v >= least)
@@ -28,7 +29,7 @@ def checked_config(parameters: Mapping[str, Any], seed: int) -> FitConfig:
 def _require(parameters: Mapping[str, Any], name: str, kind: type, expected: str, holds: Any) -> None:
     value = parameters[name]
     if not isinstance(value, kind) or isinstance(value, bool) or not holds(value):
-        raise ValueError(f"{name} is {value!r}, expected {expected}")
+        raise InputError(f"{name} is {value!r}, expected {expected}")
 
 
 def device_of(name: str) -> torch.device:
@@ -39,5 +40,5 @@ def device_of(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError) as error:  # torch asserts that it was built with CUDA
-        raise ValueError(f"device is {name!r}, which cannot be used: {' '.join(str(error).split())}") from error
+        raise InputError(f"device is {name!r}, which cannot be used: {' '.join(str(error).split())}") from error
     return device

@@ -4,11 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import torch
 from torch import Tensor
-
-from nonneg.errors import InputError
 
 
 class Rows:
@@ -64,40 +61,3 @@ def unit(x: Tensor) -> Tensor:
     scaled: Tensor = x / x.abs().amax(1, keepdim=True).clamp(min=least)
     length: Tensor = torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
     return scaled / length.clamp(min=least)
-
-
-def as_array(vectors: Any, name: str = "X") -> Any:
-    """What scikit-learn understands, of what people have: Arrow columns become arrays, the rest stays as it is.
-
-    Example:
-        >>> column = pa.FixedSizeListArray.from_arrays(pa.array([1.0, 2.0, 3.0, 4.0]), 2)
-        >>> as_array(column)
-        array([[1., 2.],
-               [3., 4.]])
-    """
-    if not isinstance(vectors, pa.Array | pa.ChunkedArray):
-        return vectors
-    if isinstance(vectors, pa.ChunkedArray):
-        parts = [as_array(chunk, name) for chunk in vectors.chunks if len(chunk)]
-        if not parts:
-            raise InputError(f"{name} has no rows, expected at least one")
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
-    kind = vectors.type
-    is_list = pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if not is_list or not (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)):
-        raise InputError(f"{name} is an Arrow column of {kind}, expected lists of numbers")
-    if vectors.null_count:
-        missing = np.flatnonzero(vectors.is_null().to_numpy(zero_copy_only=False))[0]
-        raise InputError(f"{name}, row {missing}, is missing, expected a vector")
-    values = vectors.flatten()
-    if values.null_count:
-        raise InputError(f"{name} has missing numbers within its vectors, expected none")
-    if not pa.types.is_fixed_size_list(kind):
-        lengths = vectors.value_lengths().to_numpy()
-        if len(lengths) and (lengths != lengths[0]).any():
-            odd = int(np.flatnonzero(lengths != lengths[0])[0])
-            raise InputError(
-                f"{name}, row {odd}, has {lengths[odd]} numbers, expected {lengths[0]}, as many as the first"
-            )
-    flat = values.to_numpy(zero_copy_only=False)
-    return flat.reshape(len(vectors), -1)

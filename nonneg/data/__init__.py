@@ -2,5 +2,6 @@
 
 from nonneg.data._open import Split, open_source
 from nonneg.data._source import Source
+from nonneg.data._tables import arrow_vectors, open_vectors, read_column, split_name
 
-__all__ = ["Source", "Split", "open_source"]
+__all__ = ["Source", "Split", "arrow_vectors", "open_source", "open_vectors", "read_column", "split_name"]

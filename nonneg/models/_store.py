@@ -62,7 +62,7 @@ def load(path: str | Path) -> Model:
         path: a run (`runs/x`), a model's folder (`runs/x/model`), or a model on the Hugging Face Hub,
             `hub:owner/name` or `hub:owner/name@revision`.
     """
-    folder = _fetched(path) if isinstance(path, str) and path.startswith("hub:") else Path(path)
+    folder = fetched(path) if isinstance(path, str) and path.startswith("hub:") else Path(path)
     with read_plainly(folder):
         folder = folder / "model" if (folder / "model").is_dir() else folder
         described, weights = folder / CONFIG, folder / WEIGHTS
@@ -138,7 +138,7 @@ def _at_most_parameters(limit: int) -> Iterator[None]:
         hook.remove()
 
 
-def _fetched(path: str) -> Path:
+def fetched(path: str) -> Path:
     """The local copy of a model on the hub."""
     named = _HUB.fullmatch(path)
     if named is None:

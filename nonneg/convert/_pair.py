@@ -1,0 +1,164 @@
+"""`NonNegativePair`: two modalities, two heads, one non-negative space."""
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from rich.console import Console
+from rich.progress import Progress
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted
+from torch import Tensor
+
+from nonneg import losses
+from nonneg.convert._fit import Fit, FitConfig
+from nonneg.convert._head import Head, encoded
+from nonneg.convert._parameters import checked_config, device_of
+from nonneg.convert._rows import Rows
+from nonneg.errors import InputError
+
+
+class NonNegativePair(BaseEstimator):  # type: ignore[misc]
+    """Codes of two modalities that can be compared: row i of `A` and row i of `B` belong together.
+
+    Two linear heads with relu and top-k end in the same features. They are fitted with the multi-modal
+    InfoNCE (each row must find its partner among those of the other modality) and, so that few pairs are not
+    learnt by heart, with the neighbourhood that each modality has by itself.
+
+    Args:
+        n_components: features, shared by both.
+        max_active: how many of them may be active on a sample; None for no limit.
+        temperature: of both modalities' similarities; None takes one from the data, as in `NonNegativeEmbedding`.
+        positive_share: how much the partner counts against each modality's own neighbourhood.
+        noise: how far beside each vector its code must still hold, in units of the vectors' spread.
+        max_iter: steps, of a batch each.
+        batch_size: pairs a step.
+        learning_rate: of Adam.
+        device: "cpu", "cuda", …; "auto" is a GPU where there is one.
+        random_state: of the start, the order of pairs and the noise.
+        verbose: show a progress bar.
+
+    Attributes:
+        head_a_, head_b_: the fitted heads.
+        n_iter_: steps made.
+
+    Example:
+        >>> from sklearn.datasets import load_digits
+        >>> X, _ = load_digits(return_X_y=True)
+        >>> left, right = X.reshape(-1, 8, 8)[:, :, :4].reshape(-1, 32), X.reshape(-1, 8, 8)[:, :, 4:].reshape(-1, 32)
+        >>> pair = NonNegativePair(n_components=64, max_active=8, max_iter=50, random_state=0).fit(left, right)
+        >>> pair.transform_a(left[:3]).shape, pair.transform_b(right[:3]).shape
+        ((3, 64), (3, 64))
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1024,
+        max_active: int | None = 32,
+        *,
+        temperature: float | None = None,
+        positive_share: float = 0.5,
+        noise: float = 0.7,
+        max_iter: int = 1200,
+        batch_size: int = 256,
+        learning_rate: float = 0.005,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.n_components = n_components
+        self.max_active = max_active
+        self.temperature = temperature
+        self.positive_share = positive_share
+        self.noise = noise
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, A: Any, B: Any) -> Self:
+        """Fit both heads on pairs: `(pairs, width of A)` and `(pairs, width of B)`."""
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        config = checked_config(self.get_params(), seed)
+        A, B = (_checked(rows, name, 2) for rows, name in ((A, "A"), (B, "B")))
+        if len(A) != len(B):
+            raise InputError(f"A has {len(A)} rows and B {len(B)}, expected as many: row i of both belong together")
+        device = device_of(self.device)
+        fit = _PairFit(Rows(A, device=device), Rows(B, device=device), config)
+        with Progress(console=Console(stderr=True), disable=not self.verbose, transient=True) as bar:
+            task = bar.add_task("fitting", total=self.max_iter)
+            for _ in range(self.max_iter):
+                fit.step()
+                bar.advance(task)
+        self.head_a_, self.head_b_ = (side.head.cpu().requires_grad_(False) for side in fit.sides)
+        self.n_iter_ = self.max_iter
+        return self
+
+    def transform_a(self, A: Any) -> sp.csr_array:
+        """Codes of the first modality, `(rows, n_components)`, each row of length 1."""
+        return self._encoded("A", A)
+
+    def transform_b(self, B: Any) -> sp.csr_array:
+        """Codes of the second modality, `(rows, n_components)`, each row of length 1."""
+        return self._encoded("B", B)
+
+    def score(self, A: Any, B: Any) -> float:
+        """Recall@1: the share of rows of `A` whose nearest code among those of `B` is their partner's."""
+        a, b = self.transform_a(A), self.transform_b(B)
+        if a.shape[0] != b.shape[0]:
+            raise InputError(f"A has {a.shape[0]} rows and B {b.shape[0]}, expected as many")
+        best = [(a[start : start + 1024] @ b.T).toarray().argmax(1) for start in range(0, a.shape[0], 1024)]
+        return float((np.concatenate(best) == np.arange(a.shape[0])).mean())
+
+    def _encoded(self, name: str, rows: Any) -> sp.csr_array:
+        check_is_fitted(self)
+        head: Head = self.head_a_ if name == "A" else self.head_b_
+        rows = _checked(rows, name, 1)
+        if rows.shape[1] != head.weight.shape[1]:
+            raise InputError(f"{name} has vectors of {rows.shape[1]} numbers, expected {head.weight.shape[1]}")
+        device = device_of(self.device)
+        return encoded(head.to(device), Rows(rows, device=device))
+
+
+def _checked(rows: Any, name: str, least: int) -> Any:
+    if isinstance(rows, Tensor):
+        rows = rows.detach().cpu().numpy()
+    return check_array(rows, dtype="numeric", input_name=name, ensure_min_samples=least)
+
+
+class _PairFit:
+    """A fit for each modality; their steps are taken together, as the partner is in the other one."""
+
+    def __init__(self, a: Rows, b: Rows, config: FitConfig) -> None:
+        self.config = config
+        self.sides = [Fit(rows, None, config) for rows in (a, b)]
+        # Both drew the same samples to begin with: feature i stands for one thing in either from the start.
+        parameters = [p for side in self.sides for p in side.head.parameters()]
+        self.log_scales = [side.log_scale for side in self.sides]
+        self.optimiser = torch.optim.Adam([*parameters, *self.log_scales], config.learning_rate, (0.9, 0.99))
+        self.done = 0
+
+    def step(self) -> Tensor:
+        config, progress = self.config, self.done / self.config.max_iter
+        picked = next(self.sides[0].batches)
+        share = config.positive_share
+        codes, total = [], torch.zeros((), device=self.sides[0].device)
+        for side in self.sides:
+            x = side.moved(side.rows.take(picked), side.shift)
+            z = side.head(side.moved(x, 1.0), side.limit(progress))
+            total = total + (1 - share) / 2 * losses.neighbourhood(
+                z, side.target(x, picked), torch.exp(-side.log_scale)
+            )
+            codes.append(z)
+        total = total + share * losses.multimodal.info_nce(codes[0], codes[1], torch.exp(-self.log_scales[0]))
+        for group in self.optimiser.param_groups:
+            group["lr"] = config.learning_rate * self.sides[0].rate(self.done)
+        self.optimiser.zero_grad()
+        total.backward()
+        self.optimiser.step()
+        self.done += 1
+        return total.detach()

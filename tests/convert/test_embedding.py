@@ -1,0 +1,234 @@
+"""NonNegativeEmbedding as a scikit-learn user meets it."""
+
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+import torch
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from nonneg import InputError, metrics
+from nonneg.convert import NonNegativeEmbedding, neighbours_kept
+
+SMALL = {"n_components": 48, "max_active": 6, "max_iter": 80, "random_state": 0}
+
+
+@parametrize_with_checks([NonNegativeEmbedding(n_components=16, max_active=4, max_iter=5)])
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+def test_codes_are_sparse_non_negative_and_of_length_one(clusters):
+    X, _ = clusters
+    codes = NonNegativeEmbedding(**SMALL).fit_transform(X)
+    assert sp.issparse(codes) and codes.format == "csr" and codes.dtype == np.float32
+    assert codes.shape == (300, 48) and codes.has_canonical_format
+    assert (np.diff(codes.indptr) <= 6).all() and (codes.data > 0).all()
+    np.testing.assert_allclose(np.sqrt((codes.multiply(codes)).sum(axis=1)), 1, rtol=1e-5)
+
+
+def test_codes_are_those_of_the_formula(clusters):
+    X, _ = clusters
+    embedding = NonNegativeEmbedding(**SMALL).fit(X)
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    before = unit @ embedding.head_.weight.numpy().T + embedding.head_.bias.numpy()
+    expected = np.zeros_like(before)
+    for row, values in enumerate(before):
+        kept = np.argsort(-values)[:6]
+        expected[row, kept] = np.maximum(values[kept], 0)
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(embedding.transform(X).toarray(), expected, atol=1e-5)
+
+
+def test_neighbours_and_kinds_are_kept(clusters):
+    X, kinds = clusters
+    embedding = NonNegativeEmbedding(**SMALL).fit(X)
+    codes = embedding.transform(X)
+    random = NonNegativeEmbedding(**SMALL | {"max_iter": 1, "learning_rate": 1e-9, "noise": 0}).fit(X)
+    assert embedding.score(X) == pytest.approx(neighbours_kept(X, codes))
+    assert embedding.score(X) > random.score(X) + 0.02
+    assert metrics.precision_at_k(codes.toarray(), kinds) > 0.95
+    assert metrics.class_consistency(codes.toarray(), kinds).supported > 0.6
+
+
+def test_the_report_counts_features(clusters):
+    X, _ = clusters
+    embedding = NonNegativeEmbedding(**SMALL).fit(X)
+    often = (embedding.transform(X).toarray() > 0).mean(0)
+    report = embedding.report_
+    assert (report.live, report.dead, report.dense) == ((often > 0).sum(), (often == 0).sum(), (often > 0.5).sum())
+    assert report.features == 48 and report.rows == 300 and "48 features live" in str(report)
+
+
+def test_the_same_seed_gives_the_same_codes_and_another_one_others(clusters):
+    X, _ = clusters
+    a, b, c = (NonNegativeEmbedding(**SMALL | {"random_state": seed}).fit_transform(X) for seed in (0, 0, 1))
+    assert (a != b).nnz == 0
+    assert (a != c).nnz > 0
+
+
+@pytest.mark.parametrize("kind", ["float16", "float64", "tensor", "memmap", "arrow", "list", "int"])
+def test_any_form_of_vectors(clusters, kind, tmp_path):
+    X, _ = clusters
+    X = np.round(X * 8) if kind == "int" else X.astype(np.float16).astype(np.float32)
+    expected = NonNegativeEmbedding(**SMALL).fit_transform(X)
+    if kind == "memmap":
+        np.save(tmp_path / "x.npy", X)
+    given = {
+        "float16": lambda: X.astype(np.float16),
+        "float64": lambda: X.astype(np.float64),
+        "tensor": lambda: torch.from_numpy(X),
+        "memmap": lambda: np.load(tmp_path / "x.npy", mmap_mode="r"),
+        "arrow": lambda: pa.chunked_array([pa.array(list(X[:100])), pa.array(list(X[100:]))]),
+        "list": lambda: X.tolist(),
+        "int": lambda: X.astype(np.int64),
+    }[kind]()
+    embedding = NonNegativeEmbedding(**SMALL).fit(given)
+    np.testing.assert_allclose(embedding.transform(given).toarray(), expected.toarray(), atol=1e-4)
+
+
+def test_no_limit_lets_relu_decide(clusters):
+    X, _ = clusters
+    codes = NonNegativeEmbedding(**SMALL | {"max_active": None}).fit_transform(X)
+    assert np.diff(codes.indptr).max() > 6
+    assert (codes.data > 0).all()
+
+
+def test_known_pairs_come_together(clusters):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 24)).astype(np.float32)
+    partners = (X + 1.2 * rng.normal(size=X.shape)).astype(np.float32)
+
+    def recall(**fit):
+        codes = NonNegativeEmbedding(**SMALL | {"max_iter": 200, "positive_share": 0.9}).fit(X, **fit)
+        a, b = codes.transform(X), codes.transform(partners)
+        return float(((b @ a.T).toarray().argmax(1) == np.arange(200)).mean())
+
+    assert recall(pairs=partners) > recall() + 0.1
+
+
+@pytest.mark.parametrize("how", ["groups", "labels"])
+def test_groups_and_labels_come_together(how):
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(240, 16)).astype(np.float32), np.arange(240) % 4
+    X[:, 0] += group  # hardly to be seen among the rest
+    given = {"groups": np.array(["a", "b", "c", "d"])[group]} if how == "groups" else {}
+    settings = SMALL | {"positive_share": 0.9, "max_iter": 150, "noise": 0.2}
+    plain = NonNegativeEmbedding(**settings).fit(X, group)
+    told = NonNegativeEmbedding(**settings, supervised=how == "labels").fit(X, group, **given)
+    precision = [metrics.precision_at_k(e.transform(X).toarray(), group) for e in (plain, told)]
+    assert precision[1] > precision[0] + 0.1
+
+
+def test_unlabelled_rows_are_nobodys_positives():
+    X = np.random.default_rng(0).normal(size=(60, 8))
+    none = NonNegativeEmbedding(**SMALL, supervised=True).fit(X, -np.ones(60, int))
+    without = NonNegativeEmbedding(**SMALL).fit(X)
+    np.testing.assert_allclose(none.head_.weight, without.head_.weight, atol=0.5)
+    assert none.score(X) > 0.3
+
+
+def test_dead_features_are_revived():
+    # Two points only: most features that begin elsewhere die at once, were they not brought back.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 8)).astype(np.float32)
+    embedding = NonNegativeEmbedding(64, 2, max_iter=100, learning_rate=0.05, random_state=0)
+    fit = embedding.begin(X)
+    with torch.no_grad():
+        fit.head.bias[:32] = -100.0
+    while fit.done < 100:
+        fit.step()
+    assert embedding.finish(fit).report_.dead < 16
+
+
+def test_it_works_in_pipelines_searches_and_pickles(clusters):
+    X, kinds = clusters
+    pipeline = make_pipeline(NonNegativeEmbedding(**SMALL | {"max_iter": 20}), LogisticRegression())
+    search = GridSearchCV(pipeline, {"nonnegativeembedding__max_active": [2, 6]}, cv=2).fit(X, kinds)
+    assert search.best_score_ > 0.9
+    embedding = clone(search.best_estimator_[0]).fit(X)
+    again = pickle.loads(pickle.dumps(embedding))
+    assert (again.transform(X) != embedding.transform(X)).nnz == 0
+    assert embedding.get_feature_names_out()[:2].tolist() == ["nonnegativeembedding0", "nonnegativeembedding1"]
+
+
+def test_a_fit_that_was_stopped_goes_on_as_if_it_had_not_been(clusters):
+    X, _ = clusters
+    whole = NonNegativeEmbedding(**SMALL).fit(X)
+    first = NonNegativeEmbedding(**SMALL).begin(X)
+    for _ in range(33):
+        first.step()
+    embedding = NonNegativeEmbedding(**SMALL)
+    second = embedding.begin(X)
+    second.resume({name: value.clone() for name, value in first.state().items()})
+    while second.done < 80:
+        second.step()
+    assert torch.equal(embedding.finish(second).head_.weight, whole.head_.weight)
+
+
+def test_it_is_saved_and_loaded(clusters, tmp_path):
+    X, _ = clusters
+    embedding = NonNegativeEmbedding(**SMALL).fit(X)
+    folder = embedding.save_pretrained(tmp_path / "model", {"probe": 0.5})
+    again = NonNegativeEmbedding.from_pretrained(folder)
+    assert (again.transform(X) != embedding.transform(X)).nnz == 0
+    assert again.report_ == embedding.report_ and again.get_params() == embedding.get_params()
+    card = (folder / "README.md").read_text()
+    assert "| probe | 0.500 |" in card and "| live features |" in card
+    (folder / "model.safetensors").write_bytes(b"nothing")
+    with pytest.raises(InputError, match="does not describe a nonneg embedding"):
+        NonNegativeEmbedding.from_pretrained(folder)
+    with pytest.raises(InputError, match="holds no fitted embedding"):
+        NonNegativeEmbedding.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"n_components": 0}, "n_components is 0, expected a whole number, at least 1"),
+        ({"max_active": 0}, "max_active is 0"),
+        ({"batch_size": 1}, "batch_size is 1"),
+        ({"temperature": 0.0}, "temperature is 0.0"),
+        ({"positive_share": 1.5}, "positive_share is 1.5"),
+        ({"noise": -1}, "noise is -1"),
+        ({"learning_rate": 0}, "learning_rate is 0"),
+        ({"max_iter": True}, "max_iter is True"),
+        ({"device": "abacus"}, "device is 'abacus', which cannot be used"),
+    ],
+)
+def test_wrong_parameters_are_named(changed, sentence, clusters):
+    with pytest.raises(ValueError, match=sentence):
+        NonNegativeEmbedding(**SMALL | changed).fit(clusters[0])
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"pairs": np.zeros((3, 24))}, r"pairs has shape \(3, 24\), expected that of X"),
+        ({"groups": [1, 2]}, r"groups has shape \(2,\), expected one value for each of the 300"),
+        ({"groups": [1] * 300, "pairs": np.ones((300, 24))}, "expected one of them"),
+    ],
+)
+def test_positives_that_do_not_fit_are_refused(given, sentence, clusters):
+    with pytest.raises(ValueError, match=sentence):
+        NonNegativeEmbedding(**SMALL).fit(clusters[0], **given)
+
+
+def test_supervised_without_labels_is_refused(clusters):
+    with pytest.raises(ValueError, match="needs labels"):
+        NonNegativeEmbedding(**SMALL, supervised=True).fit(clusters[0])
+
+
+def test_tensors_are_checked_too():
+    X = torch.ones(5, 3)
+    X[2, 1] = torch.nan
+    with pytest.raises(ValueError, match="contains NaN"):
+        NonNegativeEmbedding(**SMALL).fit(X)
+    with pytest.raises(ValueError, match="expected \\(samples, width\\)"):
+        NonNegativeEmbedding(**SMALL).fit(torch.ones(5))

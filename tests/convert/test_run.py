@@ -1,0 +1,164 @@
+"""`nonneg convert` from files to a run and its features."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from nonneg import Features, InputError
+from nonneg.convert import NonNegativeEmbedding, convert_file
+from nonneg.convert._inputs import checked_vectors
+
+
+def small(**changed):
+    return NonNegativeEmbedding(**{"n_components": 24, "max_active": 4, "max_iter": 20, "random_state": 0} | changed)
+
+
+@pytest.fixture
+def files(tmp_path, clusters):
+    X, kinds = clusters
+    np.savez(tmp_path / "v.npz", x=X, y=X + 0.1, kind=kinds)
+    (tmp_path / "texts.txt").write_text("\n".join(f"text {i}" for i in range(300)) + "\n")
+    (tmp_path / "ids.csv").write_text("id,kind\n" + "\n".join(f"s{i},k{kinds[i]}" for i in range(300)))
+    return tmp_path
+
+
+def test_a_run_and_its_features_are_written(files, clusters):
+    X, kinds = clusters
+    made = convert_file(
+        f"{files}/v.npz:x",
+        files / "run",
+        pairs=f"{files}/v.npz:y",
+        labels=f"{files}/ids.csv:kind",
+        ids=f"{files}/ids.csv:id",
+        texts=f"{files}/texts.txt",
+        embedding=small(),
+        progress=False,
+    )
+    features = Features.load(made.features)
+    assert features.shape == (300, 24) and features.is_sparse
+    assert features.labels.tolist() == kinds.tolist() and features.label_names == tuple(f"k{i}" for i in range(6))
+    assert features.samples["text"][5].as_py() == "text 5" and features.samples["id"][7].as_py() == "s7"
+    again = NonNegativeEmbedding.from_pretrained(made.run)
+    assert (again.transform(X) != made.embedding.transform(X)).nnz == 0
+    np.testing.assert_array_equal(features.codes.toarray(), again.transform(X).toarray())
+    assert json.loads((made.run / "log.jsonl").read_text().splitlines()[-1])["step"] == 20
+    assert {path.name for path in made.run.iterdir()} == {"config.json", "environment.json", "log.jsonl", "model"}
+    with pytest.raises(InputError, match="exists already"):
+        convert_file(f"{files}/v.npz:x", files / "run", embedding=small(), progress=False)
+    convert_file(f"{files}/v.npz:x", files / "run", embedding=small(), overwrite=True, progress=False)
+
+
+def test_labels_guide_it_if_asked_to(files):
+    plain, told = (
+        convert_file(
+            f"{files}/v.npz:x",
+            files / str(supervised),
+            labels=f"{files}/v.npz:kind",
+            embedding=small(supervised=supervised),
+            progress=False,
+        )
+        for supervised in (False, True)
+    )
+    assert not np.allclose(plain.embedding.head_.weight, told.embedding.head_.weight)
+
+
+def test_images_come_along_by_id_or_in_order(files, clusters):
+    folder = files / "images"
+    folder.mkdir()
+    for i in range(300):
+        Image.new("RGB", (10, 10), (i % 256, 0, 0)).save(folder / f"s{i}.png")
+    made = convert_file(
+        f"{files}/v.npz:x",
+        files / "by-id",
+        ids=f"{files}/ids.csv:id",
+        media=str(folder),
+        embedding=small(),
+        progress=False,
+    )
+    features = Features.load(made.features)
+    import io
+
+    picture = Image.open(io.BytesIO(features.samples["media"][123].as_py())).convert("RGB")
+    assert abs(picture.getpixel((5, 5))[0] - 123) < 6
+    (folder / "s5.png").unlink()
+    with pytest.raises(InputError, match="no image named 's5'"):
+        convert_file(f"{files}/v.npz:x", files / "b", ids=f"{files}/ids.csv:id", media=str(folder), progress=False)
+    with pytest.raises(InputError, match="holds 299 images, expected 300"):
+        convert_file(f"{files}/v.npz:x", files / "c", media=str(folder), progress=False)
+
+
+def test_killed_and_started_again_it_ends_the_same(files):
+    settings = ["--n-components", "64", "--max-active", "4", "--max-iter", "1500", "--batch-size", "300"]
+    command = [sys.executable, "-m", "nonneg", "convert", f"{files}/v.npz:x", *settings, "--out"]
+    # Checkpoints every 5 seconds are too rare for a test: written often by a changed clock.
+    often = "import nonneg.convert._run as r; r._SAVE_EVERY = 0.05; from nonneg.cli import main; main()"
+    torn = [sys.executable, "-c", often, *command[3:], str(files / "torn")]
+    process = subprocess.Popen(torn, stderr=subprocess.PIPE)
+    while not (files / "torn" / "checkpoint").exists() and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stderr.close()
+    assert (files / "torn" / "checkpoint").exists() and not (files / "torn" / "model").exists()
+    refused = subprocess.run([*torn, "--noise", "0.1"], capture_output=True, text=True)
+    assert refused.returncode == 2 and "unfinished run with noise 0.7, not 0.1" in refused.stderr
+    for out in ("torn", "whole"):
+        done = subprocess.run([*command, str(files / out)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    a, b = (NonNegativeEmbedding.from_pretrained(files / out).head_.weight for out in ("torn", "whole"))
+    np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (lambda X: X.__setitem__((7, 3), np.nan), "row 7, holds NaN or infinite numbers, expected finite ones"),
+        (lambda X: X.__setitem__((8, 3), np.inf), "row 8, holds NaN"),
+        (lambda X: X.__setitem__(slice(5, 8), 0), r"row 5 \(and 2 more nearby\), holds zeros alone"),
+        (lambda X: X.__setitem__(slice(None), 1), "all 300 rows are the same"),
+    ],
+)
+def test_bad_rows_are_named(damage, sentence, tmp_path, clusters):
+    X = clusters[0].copy()
+    damage(X)
+    np.save(tmp_path / "x.npy", X)
+    with pytest.raises(InputError, match=sentence):
+        checked_vectors(str(tmp_path / "x.npy"))
+
+
+def test_constant_columns_are_mentioned(tmp_path, clusters, capsys):
+    X = clusters[0].copy()
+    X[:, [2, 5]] = 0.5
+    np.save(tmp_path / "x.npy", X)
+    checked_vectors(str(tmp_path / "x.npy"))
+    assert "2 of 24 columns are the same in every row (2, 5)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"labels": "short.txt"}, "short.txt has 2 rows, expected 300"),
+        ({"pairs": "v.npz:kind"}, "expected numbers \\(rows, width\\)"),
+        ({"pairs": "other.npy"}, r"holds vectors of shape \(2, 3\), expected \(300, 24\)"),
+        ({"ids": "same.txt"}, "rows 0 and 1 have the same id 'a', expected no two alike"),
+        ({"labels": "half.npy"}, "holds numbers with fractions"),
+        ({"texts": "nothing.txt"}, "nothing.txt cannot be read: no such file"),
+        ({"media": "nowhere"}, "nowhere"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_nothing_written(given, sentence, files):
+    (files / "short.txt").write_text("a\nb\n")
+    (files / "same.txt").write_text("a\n" * 300)
+    np.save(files / "other.npy", np.ones((2, 3)) * np.arange(1, 3)[:, None])
+    np.save(files / "half.npy", np.full(300, 0.5))
+    ((name, value),) = given.items()
+    with pytest.raises(InputError, match=sentence):
+        convert_file(f"{files}/v.npz:x", files / "run", **{name: f"{files}/{value}"}, embedding=small(), progress=False)
+    assert not (files / "run").exists()

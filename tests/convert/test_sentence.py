@@ -1,0 +1,156 @@
+"""Codes straight from a sentence model, and the sentence that is said where sentence-transformers is missing."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from nonneg import InputError
+from nonneg.convert import NonNegativeEmbedding, NonNegativeHead
+
+NOUNS = ["cat", "dog", "ball", "game", "market", "share", "price", "rocket", "moon"]
+VERBS = ["plays", "rises", "falls", "lands", "sleeps"]
+TEXTS = [f"the {noun} {verb}" for noun in NOUNS for verb in VERBS]
+WIDTH = 32
+
+
+@pytest.fixture(scope="module")
+def st():
+    return pytest.importorskip("sentence_transformers", exc_type=ImportError)
+
+
+@pytest.fixture(scope="module")
+def parts(st, tmp_path_factory):
+    """A transformer with random weights, and mean pooling."""
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    folder = tmp_path_factory.mktemp("bert")
+    vocabulary = {
+        word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", *NOUNS, *VERBS])
+    }
+    BertTokenizerFast(vocab=vocabulary).save_pretrained(folder)
+    torch.manual_seed(0)
+    shape = {"hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    BertModel(BertConfig(vocab_size=len(vocabulary), max_position_embeddings=16, **shape)).save_pretrained(folder)
+    return [Transformer(str(folder)), Pooling(WIDTH, pooling_mode="mean")]
+
+
+@pytest.fixture(scope="module")
+def pooled(st, parts):
+    return st.SentenceTransformer(modules=parts, device="cpu").encode(TEXTS)
+
+
+@pytest.fixture(scope="module")
+def embedding(pooled):
+    return _fitted(pooled, max_active=4)
+
+
+@pytest.fixture(scope="module")
+def model(st, parts, embedding):
+    return st.SentenceTransformer(modules=[*parts, NonNegativeHead.of(embedding)], device="cpu")
+
+
+def _fitted(vectors, max_active):
+    options = {"max_iter": 20, "batch_size": 16, "device": "cpu", "random_state": 0}
+    return NonNegativeEmbedding(24, max_active, **options).fit(vectors)
+
+
+def test_codes_are_those_of_the_embedding(model, embedding, pooled):
+    codes = model.encode(TEXTS)
+    assert codes.dtype == np.float32
+    np.testing.assert_allclose(codes, embedding.transform(pooled).toarray(), atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(codes, axis=1), 1, atol=1e-5)
+    assert model.get_embedding_dimension() == 24
+
+
+def test_no_limit_on_active_features_is_kept(st, parts, pooled):
+    embedding = _fitted(pooled, max_active=None)
+    expected = embedding.transform(pooled).toarray()
+    for modules in ([NonNegativeHead.of(embedding)], NonNegativeHead.builtin(embedding)):
+        codes = st.SentenceTransformer(modules=[*parts, *modules], device="cpu").encode(TEXTS)
+        np.testing.assert_allclose(codes, expected, atol=1e-5)
+
+
+def test_a_saved_model_gives_the_same_codes(st, model, tmp_path):
+    model.save(str(tmp_path), safe_serialization=False)
+    named = json.loads((tmp_path / "modules.json").read_text())[-1]
+    assert named["type"] == "nonneg.convert.NonNegativeHead"
+    assert sorted(file.name for file in (tmp_path / named["path"]).iterdir()) == ["config.json", "model.safetensors"]
+    loaded = st.SentenceTransformer(str(tmp_path), device="cpu", trust_remote_code=True)
+    np.testing.assert_array_equal(loaded.encode(TEXTS), model.encode(TEXTS))
+
+
+def test_builtin_modules_give_the_same_codes_and_load_without_trust(st, parts, embedding, pooled, tmp_path):
+    st.SentenceTransformer(modules=[*parts, *NonNegativeHead.builtin(embedding)], device="cpu").save(str(tmp_path))
+    assert "nonneg" not in (tmp_path / "modules.json").read_text()
+    codes = st.SentenceTransformer(str(tmp_path), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(codes, embedding.transform(pooled).toarray(), atol=1e-5)
+
+
+def test_builtin_modules_make_a_sparse_encoder(st, parts, embedding, pooled):
+    codes = st.SparseEncoder(modules=[*parts, *NonNegativeHead.builtin(embedding)], device="cpu").encode(TEXTS)
+    assert codes.is_sparse
+    np.testing.assert_allclose(codes.to_dense().numpy(), embedding.transform(pooled).toarray(), atol=1e-5)
+
+
+def test_the_head_is_a_copy(st, embedding):
+    head = NonNegativeHead.of(embedding)
+    before = embedding.head_.weight.clone()
+    with torch.no_grad():
+        head.head.weight.zero_()
+    assert torch.equal(embedding.head_.weight, before)
+
+
+def test_a_model_in_bfloat16_gives_unit_rows_in_float32(st, embedding):
+    head = NonNegativeHead.of(embedding).bfloat16()
+    codes = head({"sentence_embedding": torch.randn(5, WIDTH, dtype=torch.bfloat16)})["sentence_embedding"]
+    assert codes.dtype == torch.float32
+    assert torch.allclose(codes.norm(dim=1), torch.ones(5), atol=1e-5)
+
+
+def test_gradients_are_finite_where_no_feature_is_active(st, embedding):
+    head = NonNegativeHead.of(embedding)
+    with torch.no_grad():
+        head.head.bias.fill_(-1e3)
+    x = torch.randn(5, WIDTH, requires_grad=True)
+    codes = head({"sentence_embedding": x})["sentence_embedding"]
+    assert not codes.any()
+    codes.sum().backward()
+    assert x.grad.isfinite().all() and head.head.weight.grad.isfinite().all()
+
+
+def test_vectors_of_another_width_are_named(st, embedding):
+    with pytest.raises(ValueError, match="have 7 numbers, the head was fitted on 32"):
+        NonNegativeHead.of(embedding)({"sentence_embedding": torch.randn(2, 7)})
+
+
+def test_a_folder_without_a_head_is_named(st, tmp_path):
+    with pytest.raises(InputError, match=r"has no head in '3_NonNegativeHead': expected config\.json"):
+        NonNegativeHead.load(str(tmp_path), subfolder="3_NonNegativeHead", local_files_only=True)
+
+
+def test_without_sentence_transformers_one_sentence_says_what_to_install():
+    program = """
+import sys
+sys.modules["sentence_transformers"] = None
+import numpy as np
+from nonneg.convert import NonNegativeEmbedding, NonNegativeHead
+embedding = NonNegativeEmbedding(4, 2, max_iter=1, device="cpu").fit(np.eye(8))
+for use in (NonNegativeHead.of, NonNegativeHead.builtin):
+    try:
+        use(embedding)
+    except ImportError as error:
+        print(error)
+"""
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
+    said = done.stdout.splitlines()
+    assert len(said) == 2
+    for sentence in said:
+        assert sentence.startswith("NonNegativeHead needs the package sentence-transformers")
+        assert sentence.endswith("pip install 'nonneg[sentence]'")

@@ -171,6 +171,39 @@ def convert(
     print(f"{embedding.report_}; {made.neighbours_kept:.0%} of the 10 nearest neighbours kept")
 
 
+def doctor(
+    subject: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="VECTORS_OR_RUN")],
+    labels: str | None = None,
+    n_components: int | None = None,
+    max_active: int | None = 32,
+    max_iter: int = 600,
+    seed: int = 0,
+    json: bool = False,
+) -> None:
+    """Say what is wrong with an embedding's features, and whether non-negativity would help or hurt.
+
+    Args:
+        subject: a file of vectors, a features folder, or a run.
+        labels: one label a row, in a .txt, .csv, .parquet, .npy or .npz file.
+        n_components: features of the non-negative version that is tried.
+        max_active: how many of them may be active on a row.
+        max_iter: steps of its fit.
+        seed: of the rows that are drawn, the rotation and the fit.
+        json: print figures and findings as JSON.
+    """
+    from nonneg.studies import examine
+
+    found = examine(subject, labels, n_components=n_components, max_active=max_active, max_iter=max_iter, seed=seed)
+    if json:
+        from json import dumps
+
+        print(dumps(found.to_dict(), indent=1))
+    else:
+        from rich.console import Console
+
+        Console().print(found)
+
+
 def theory(seed: int = 0) -> None:
     """Check the theorems numerically; exit code 1 if one fails.
 
@@ -199,6 +232,7 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "train": train,
     "embed": embed,
     "convert": convert,
+    "doctor": doctor,
     "theory": theory,
     "verify": verify,
 }

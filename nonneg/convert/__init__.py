@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from nonneg.convert._classifier import Contribution, Explanation, NonNegativeClassifier, WhatIf
 from nonneg.convert._embedding import NonNegativeEmbedding
+from nonneg.convert._inputs import label_numbers
 from nonneg.convert._neighbours import neighbours_kept
 from nonneg.convert._pair import NonNegativePair
 from nonneg.convert._run import Converted, convert_file
@@ -21,6 +22,7 @@ __all__ = [
     "NonNegativePair",
     "WhatIf",
     "convert_file",
+    "label_numbers",
     "neighbours_kept",
 ]
 

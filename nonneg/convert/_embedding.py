@@ -39,7 +39,7 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     Args:
         n_components: features.
         max_active: how many of them may be active on a sample; None for no limit.
-        temperature: of the vectors' similarities; None takes the one at which a sample has about 5
+        temperature: of the vectors' similarities; None takes the one at which a sample has about 25
             neighbours in a batch of 512.
         supervised: samples of the same label in `y` are positives. Otherwise `y` is not looked at.
         positive_share: how much of a sample's neighbourhood known positives make up.

@@ -15,7 +15,7 @@ from nonneg.convert._rows import Rows, unit
 
 _WARM_UP = 20  # steps
 _FIRST_ACTIVE = 4  # times `max_active` features stay at the beginning, so that all of them learn
-_NEIGHBOURS = 5.0  # of each sample in a batch of 512, where the temperature is left to the data
+_NEIGHBOURS = 25.0  # of each sample in a batch of 512, where the temperature is left to the data
 _CHECKS = 10  # times during a fit that features are looked through for dead ones; none in the last fifth
 
 
@@ -187,7 +187,7 @@ class Fit:
 
 
 def _temperature_of(sample: Tensor) -> float:
-    """At which a sample has about 5 neighbours among 512: how alike vectors are differs from model to model."""
+    """At which a sample has about 25 neighbours among 512: how alike vectors are differs from model to model."""
     itself = torch.eye(len(sample), dtype=torch.bool, device=sample.device)
     similarities = (sample @ sample.T).masked_fill(itself, -math.inf)
     wanted = math.log(min(_NEIGHBOURS, max(1.5, (len(sample) - 1) / 2)))

@@ -50,7 +50,7 @@ def open_inputs(
         name: None if given is None else _column(given, len(X), vectors)
         for name, given in (("labels", labels), ("ids", ids), ("texts", texts))
     }
-    numbers, names = (None, ()) if columns["labels"] is None else _numbered(str(labels), columns["labels"])
+    numbers, names = (None, ()) if columns["labels"] is None else label_numbers(str(labels), columns["labels"])
     known = None if columns["ids"] is None else _different(str(ids), [str(value) for value in columns["ids"]])
     shown = None if columns["texts"] is None else ["" if v is None else str(v) for v in columns["texts"]]
     given = {"vectors": vectors, "pairs": pairs, "labels": labels, "ids": ids, "texts": texts, "media": media}
@@ -107,7 +107,7 @@ def _column(given: str, rows: int, vectors: str) -> Any:
     return values
 
 
-def _numbered(given: str, values: Any) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
+def label_numbers(given: str, values: Any) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
     """Labels as numbers from 0, and what they are called; missing ones and negative numbers are unlabelled."""
     values = np.asarray(values)
     if values.dtype.kind == "f":

@@ -1,0 +1,111 @@
+"""Names for features, from the words of the texts that activate them; scored on texts they were not made from."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import CountVectorizer
+
+from nonneg.errors import InputError
+from nonneg.features import Features
+from nonneg.metrics import EPSILON
+
+_LEAST_TEXTS = 3  # that a word must be in to name anything
+_WORD = r"(?u)\b[^\W\d_]{3,}\b"  # three letters or more, no digits
+_FEATURES_AT_A_TIME = 256
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A name for a feature.
+
+    Attributes:
+        words: the most distinctive first.
+        score: how well they tell, on texts that the words were not chosen from, whether the feature is active: the
+            probability that a text with the feature has more of the words than one without (0.5 is chance).
+        active: texts the score rests on that have the feature.
+    """
+
+    words: tuple[str, ...]
+    score: float
+    active: int
+
+    @property
+    def name(self) -> str:
+        return ", ".join(self.words)
+
+
+def suggest_names(features: Features, words: int = 3, least_active: int = 10, seed: int = 0) -> dict[int, Suggestion]:
+    """The words that set apart the texts a feature is active on.
+
+    Half of the texts give the words: those whose log odds among the texts of the feature, against all others,
+    exceed chance the most (weighted log odds with a prior, after Monroe and others). The other half gives the score.
+
+    Args:
+        features: with texts.
+        words: of a name.
+        least_active: texts of either half that a feature must be active on to be named.
+        seed: of the halves.
+
+    Returns:
+        Feature to suggestion, for the features that are active often enough.
+    """
+    if "text" not in features.samples.column_names:
+        raise InputError("suggest_names: the features have no texts, expected one for each sample")
+    texts = features.samples["text"].to_pylist()
+    vectoriser = CountVectorizer(binary=True, stop_words="english", min_df=_LEAST_TEXTS, token_pattern=_WORD)
+    try:
+        contains = sp.csr_array(vectoriser.fit_transform(texts)).astype(np.float32)
+    except ValueError as error:
+        raise InputError(f"suggest_names: the texts share no words: {' '.join(str(error).split())}") from error
+    vocabulary = vectoriser.get_feature_names_out()
+    order = np.random.default_rng(seed).permutation(len(texts))
+    chosen, kept = order[: len(order) // 2], order[len(order) // 2 :]
+    active = _active(features.codes)
+    often = np.minimum(*(np.asarray(active[rows].sum(axis=0)).ravel() for rows in (chosen, kept)))
+    suggestions = {}
+    candidates = np.flatnonzero(often >= least_active)
+    for start in range(0, len(candidates), _FEATURES_AT_A_TIME):
+        some = candidates[start : start + _FEATURES_AT_A_TIME]
+        odds = _log_odds(active[chosen][:, some], contains[chosen])
+        for feature, row in zip(some, odds, strict=True):
+            best = np.argsort(-row, kind="stable")[:words]
+            best = best[row[best] > 0]
+            if len(best):
+                hits = np.asarray(contains[kept][:, best].sum(axis=1)).ravel()
+                fires = active[kept][:, [feature]].toarray().ravel() > 0
+                named = tuple(str(vocabulary[i]) for i in best)
+                suggestions[int(feature)] = Suggestion(named, _above(hits[fires], hits[~fires]), int(fires.sum()))
+    return suggestions
+
+
+def _active(codes: Any) -> sp.csr_array:
+    """Ones where a feature is above 1e-5 of its row's length: what the metrics call active."""
+    matrix = sp.csr_array(codes).astype(np.float32)
+    lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
+    least = np.repeat(EPSILON * lengths, np.diff(matrix.indptr))
+    ones = sp.csr_array(((np.abs(matrix.data) > least).astype(np.float32), matrix.indices, matrix.indptr), matrix.shape)
+    ones.eliminate_zeros()
+    return ones
+
+
+def _log_odds(active: Any, contains: Any) -> Any:
+    """`(features, words)`: log odds of each word with the feature against without it, in standard errors."""
+    with_feature = np.asarray((active.T @ contains).todense())
+    everywhere = np.asarray(contains.sum(axis=0)).ravel()
+    without = everywhere - with_feature
+    prior = everywhere / everywhere.sum() * 100  # as if each side had a hundred words more, of the usual kind
+    n_with, n_without = (side.sum(1, keepdims=True) + 100 for side in (with_feature, without))
+    a, b = with_feature + prior, without + prior
+    difference = np.log(a / (n_with - a)) - np.log(b / (n_without - b))
+    return difference / np.sqrt(1 / a + 1 / b)
+
+
+def _above(a: Any, b: Any) -> float:
+    """The probability that one of `a` is larger than one of `b`, ties halved."""
+    if not len(a) or not len(b):
+        return 0.5
+    ordered = np.sort(b)
+    below = np.searchsorted(ordered, a, "left") + np.searchsorted(ordered, a, "right")
+    return float(below.mean() / (2 * len(b)))

@@ -8,14 +8,18 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+import torch
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.metrics import accuracy_score
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from nonneg.convert._embedding import NonNegativeEmbedding
+from nonneg.convert._head import encoded
+from nonneg.convert._rows import Rows
 from nonneg.errors import InputError
 
 Array = npt.NDArray[Any]
@@ -124,6 +128,7 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         if embedding.random_state is None:
             embedding.set_params(random_state=self.random_state)
         y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         X = embedding._validated(X, reset=True)
         if len(X) != len(y):
@@ -132,13 +137,17 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         numbers = np.searchsorted(self.classes_, y)
         self.embedding_ = embedding.fit(X, numbers)
         self.n_features_in_ = embedding.n_features_in_
-        codes = embedding.transform(X).astype(np.float64)
-        self.coef_, self.intercept_, self.n_iter_ = _fit_head(codes, numbers, len(self.classes_), self.C, self.max_iter)
+        self.coef_, self.intercept_, self.n_iter_ = _fit_head(
+            self._codes(X), numbers, len(self.classes_), self.C, self.max_iter
+        )
         return self
 
     def _codes(self, X: Any) -> sp.csr_array:
+        """In float64, so that a score does not depend on what other rows it is computed with."""
         check_is_fitted(self)
-        return self.embedding_.transform(X).astype(np.float64)
+        X = self.embedding_._validated(X, reset=False)
+        head = deepcopy(self.embedding_.head_).cpu().double()
+        return encoded(head, Rows(X, device=torch.device("cpu"), dtype=torch.float64))
 
     def _scores(self, X: Any) -> Array:
         scores: Array = self._codes(X) @ self.coef_.T + self.intercept_

@@ -133,12 +133,13 @@ class Fit:
     def _revive(self, x: Tensor) -> None:
         """Features that were active on no row lately begin anew, as samples of the last batch."""
         dead = torch.nonzero(self.seen_active == 0).flatten()[: len(x)]
-        if not len(dead):
+        live = self.seen_active > 0
+        if not len(dead) or not bool(live.any()):
             return
-        scale = self.head.weight.norm(dim=1).median()
+        scale = self.head.weight[live].norm(dim=1).median()
         directions = scale * unit(x[: len(dead)] - self.mean)
         self.head.weight[dead] = directions
-        self.head.bias[dead] = self.head.bias.median()
+        self.head.bias[dead] = -directions @ self.mean
         for parameter in (self.head.weight, self.head.bias):
             state = self.optimiser.state[parameter]
             state["exp_avg"][dead] = 0

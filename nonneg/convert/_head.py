@@ -40,7 +40,7 @@ class Head(nn.Module):
 
 @torch.inference_mode()
 def encoded(head: Head, rows: Rows) -> sp.csr_array:
-    """Codes of all rows, of length 1 each, `(rows, features)` float32; an all-zero row stays one."""
+    """Codes of all rows, of length 1 each, `(rows, features)`, of the rows' dtype; an all-zero row stays one."""
     blocks = list(_blocks(head, rows))
     features = head.weight.shape[0]
     counts = np.concatenate([count for _, _, count in blocks]) if blocks else np.zeros(0, np.int64)

@@ -147,9 +147,8 @@ def _tensor(path: Path, name: str | None) -> Any:
 
 
 def _csv(path: Path) -> Any:
-    with read_plainly(path):
-        with path.open("rb") as file:
-            first = file.readline().decode("utf-8", "replace")
+    with read_plainly(path), path.open("rb") as file:
+        first = file.readline().decode("utf-8", "replace")
     has_header = not any(_is_number(cell.strip(' "\r\n')) for cell in first.split(","))
     reading = pa.csv.ReadOptions(autogenerate_column_names=not has_header)
     try:

@@ -43,7 +43,5 @@ def _opened(subject: str) -> tuple[Any, Any]:
         source = open_source(config.data, image_size=config.image_size, skip_broken=config.skip_broken)
         features = model.embed(source, media=False)
     else:
-        raise InputError(
-            f"{subject} is neither features nor a run, expected one of them or a file of vectors"
-        )
+        raise InputError(f"{subject} is neither features nor a run, expected one of them or a file of vectors")
     return features.codes, None if features.labels is None else np.asarray(features.labels)

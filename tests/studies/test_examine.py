@@ -1,0 +1,60 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from nonneg import Features, InputError
+from nonneg.studies import examine
+
+QUICK = {"n_components": 16, "max_active": 4, "max_iter": 5, "progress": False}
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    rng = np.random.default_rng(0)
+    kinds = np.arange(200) % 4
+    X = (rng.normal(size=(4, 12))[kinds] + 0.5 * rng.normal(size=(200, 12))).astype(np.float32)
+    np.savez(tmp_path / "v.npz", x=X, kind=kinds)
+    return tmp_path, X, kinds
+
+
+def test_files_features_and_runs_are_examined(vectors):
+    folder, X, kinds = vectors
+    of_file = examine(f"{folder}/v.npz:x", f"{folder}/v.npz:kind", **QUICK)
+    assert of_file.rows == 200 and of_file.classes == 4 and of_file.name == "v.npz:x"
+    Features(X, labels=kinds).save(folder / "x.features")
+    of_features = examine(f"{folder}/x.features", **QUICK)
+    assert of_features.given == of_file.given and of_features.classes == 4
+    (folder / "x").mkdir()  # a run, with its features beside it
+    assert examine(f"{folder}/x", **QUICK).given == of_file.given
+
+
+def test_a_trained_run_is_embedded_first(tmp_path):
+    import dataclasses
+
+    from nonneg import train
+    from nonneg.training import load_recipe
+
+    config = dataclasses.replace(load_recipe("digits"), epochs=1, warmup_epochs=1)
+    run = train(config, tmp_path / "run", progress=False)
+    found = examine(str(run), **QUICK)
+    assert found.features == config.features and found.classes == 10 and found.negative == 0
+
+
+def test_labels_that_do_not_fit_and_folders_of_nothing_are_refused(vectors, tmp_path):
+    folder, _, _ = vectors
+    (folder / "few.txt").write_text("a\nb\n")
+    with pytest.raises(InputError, match="has 2 rows, expected 200"):
+        examine(f"{folder}/v.npz:x", f"{folder}/few.txt", **QUICK)
+    (folder / "empty").mkdir()
+    with pytest.raises(InputError, match="neither features nor a run"):
+        examine(f"{folder}/empty", **QUICK)
+
+
+def test_the_command_prints_json(vectors):
+    folder, _, _ = vectors
+    command = [sys.executable, "-m", "nonneg", "doctor", f"{folder}/v.npz:x", "--max-iter", "5", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["rows"] == 200

@@ -57,7 +57,10 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [f"{self.label}: {self.score:.3f}", f"  {self.intercept:+.3f}  (any sample)"]
-        lines += [f"  {c.value:+.3f}  {c.name} ({c.activation:.3f} x {c.weight:.3f})" for c in self.contributions]
+        telling = [c for c in self.contributions if c.value > 0]
+        lines += [f"  {c.value:+.3f}  {c.name} ({c.activation:.3f} x {c.weight:.3f})" for c in telling]
+        if silent := len(self.contributions) - len(telling):
+            lines.append(f"  {silent} more active features say nothing of it")
         return "\n".join(lines)
 
 
@@ -95,7 +98,7 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         >>> from sklearn.datasets import load_digits
         >>> X, y = load_digits(return_X_y=True)
         >>> small = NonNegativeEmbedding(n_components=128, max_active=16, max_iter=100)
-        >>> classifier = NonNegativeClassifier(small, C=10.0, random_state=0).fit(X, y)
+        >>> classifier = NonNegativeClassifier(small, random_state=0).fit(X, y)
         >>> why = classifier.explain(X[0])
         >>> why.label
         np.int64(0)
@@ -106,7 +109,7 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def __init__(
         self,
         embedding: NonNegativeEmbedding | None = None,
-        C: float = 10.0,
+        C: float = 1.0,
         *,
         feature_names: Mapping[int, str] | None = None,
         max_iter: int = 200,

@@ -95,7 +95,8 @@ def _log_odds(active: Any, contains: Any) -> Any:
     with_feature = np.asarray((active.T @ contains).todense())
     everywhere = np.asarray(contains.sum(axis=0)).ravel()
     without = everywhere - with_feature
-    prior = everywhere / everywhere.sum() * 100  # as if each side had a hundred words more, of the usual kind
+    # As if each side had a hundred words more, of the usual kind; a word that this half lacks has a trace of one.
+    prior = (everywhere + 1e-3) / (everywhere + 1e-3).sum() * 100
     n_with, n_without = (side.sum(1, keepdims=True) + 100 for side in (with_feature, without))
     a, b = with_feature + prior, without + prior
     difference = np.log(a / (n_with - a)) - np.log(b / (n_without - b))

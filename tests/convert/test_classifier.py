@@ -12,7 +12,7 @@ from nonneg.convert._classifier import _fit_head
 EMBEDDING = NonNegativeEmbedding(n_components=32, max_active=6, max_iter=60)
 
 
-@parametrize_with_checks([NonNegativeClassifier(NonNegativeEmbedding(16, 6, max_iter=5), C=100.0)])
+@parametrize_with_checks([NonNegativeClassifier(NonNegativeEmbedding(16, 6, max_iter=5))])
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 

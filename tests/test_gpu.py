@@ -219,3 +219,18 @@ def test_embedding_on_the_device_is_the_cpus():
     gpu = model.embed(source, device="cuda", batch_size=100)
     dense = [f.codes.toarray() if f.is_sparse else f.codes for f in (cpu, gpu)]
     np.testing.assert_allclose(dense[0], dense[1], rtol=1e-3, atol=1e-4)
+
+
+def test_vectors_are_converted_on_the_device():
+    rng = np.random.default_rng(0)
+    kinds = np.arange(2000) % 8
+    X = (rng.normal(size=(8, 32))[kinds] + 0.5 * rng.normal(size=(2000, 32))).astype(np.float32)
+    settings = {"n_components": 64, "max_active": 8, "max_iter": 200, "random_state": 0}
+    gpu = nonneg.NonNegativeEmbedding(**settings, device="cuda").fit(torch.from_numpy(X).cuda())
+    cpu = nonneg.NonNegativeEmbedding(**settings, device="cpu").fit(X)
+    assert gpu.score(X) == pytest.approx(cpu.score(X), abs=0.1)
+    on_cpu = gpu.set_params(device="cpu").transform(X).toarray()
+    on_gpu = gpu.set_params(device="cuda").transform(torch.from_numpy(X).cuda()).toarray()
+    np.testing.assert_allclose(on_gpu, on_cpu, atol=1e-3)
+    pair = nonneg.NonNegativePair(**settings, device="cuda").fit(X[:, :16], X[:, 16:])
+    assert pair.score(X[:500, :16], X[:500, 16:]) > 0.01

@@ -8,8 +8,6 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 import torch
-from rich.console import Console
-from rich.progress import Progress
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
@@ -19,6 +17,7 @@ from nonneg.convert._fit import Fit, FitConfig
 from nonneg.convert._head import Head, encoded
 from nonneg.convert._neighbours import neighbours_kept
 from nonneg.convert._parameters import checked_config, device_of
+from nonneg.convert._progress import progress_bar
 from nonneg.convert._report import FitReport, report_on
 from nonneg.convert._rows import Rows
 from nonneg.convert._store import load, push, save
@@ -107,7 +106,7 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             groups: one value a sample; samples of the same value are views of one thing.
         """
         fit = self.begin(X, y, pairs=pairs, groups=groups)
-        with Progress(console=Console(stderr=True), disable=not self.verbose, transient=True) as bar:
+        with progress_bar(bool(self.verbose)) as bar:
             task = bar.add_task("fitting", total=self.max_iter)
             while fit.done < self.max_iter:
                 fit.step()

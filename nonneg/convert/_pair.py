@@ -5,8 +5,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 import torch
-from rich.console import Console
-from rich.progress import Progress
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted
@@ -16,6 +14,7 @@ from nonneg import losses
 from nonneg.convert._fit import Fit, FitConfig
 from nonneg.convert._head import Head, encoded
 from nonneg.convert._parameters import checked_config, device_of
+from nonneg.convert._progress import progress_bar
 from nonneg.convert._rows import Rows
 from nonneg.errors import InputError
 
@@ -89,7 +88,7 @@ class NonNegativePair(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"A has {len(A)} rows and B {len(B)}, expected as many: row i of both belong together")
         device = device_of(self.device)
         fit = _PairFit(Rows(A, device=device), Rows(B, device=device), config)
-        with Progress(console=Console(stderr=True), disable=not self.verbose, transient=True) as bar:
+        with progress_bar(bool(self.verbose)) as bar:
             task = bar.add_task("fitting", total=self.max_iter)
             for _ in range(self.max_iter):
                 fit.step()

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.progress import Progress
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
@@ -23,6 +22,7 @@ from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._fit import Fit
 from nonneg.convert._inputs import Inputs, open_inputs
 from nonneg.convert._parameters import checked_config, device_of
+from nonneg.convert._progress import progress_bar
 from nonneg.durable import TEMPORARY_PREFIX, claim_folder, made_by, read_plainly, said_plainly, write_bytes
 from nonneg.errors import InputError
 from nonneg.features import Features, is_features
@@ -114,7 +114,7 @@ def _fit(embedding: NonNegativeEmbedding, given: Inputs, out: Path, resumes: boo
     if resumes and (state := _checkpoint(out)) is not None:
         fit.resume(state)
     saved, total, losses = time.monotonic(), embedding.max_iter, []
-    with Progress(console=Console(stderr=True), disable=not progress, transient=True) as bar:
+    with progress_bar(progress) as bar:
         task = bar.add_task("fitting", total=total, completed=fit.done)
         while fit.done < total:
             losses.append(fit.step())

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def one_thread():
     """Small fits wait more than they gain with several threads, most of all where other tests run beside them."""
     before = torch.get_num_threads()

@@ -16,6 +16,8 @@ from nonneg.convert import NonNegativeEmbedding
 from nonneg.errors import InputError
 from nonneg.studies._doctor import diagnose
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 AGNEWS = Path(__file__).parents[3] / "shared" / "data" / "agnews-minilm.npz"
 QUICK = {"n_components": 64, "max_active": 8, "max_iter": 40, "progress": False}
 

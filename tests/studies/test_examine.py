@@ -8,6 +8,8 @@ import pytest
 from nonneg import Features, InputError
 from nonneg.studies import examine
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 QUICK = {"n_components": 16, "max_active": 4, "max_iter": 5, "progress": False}
 
 

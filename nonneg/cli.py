@@ -115,6 +115,9 @@ def convert(
     device: str = "auto",
     seed: int = 0,
     overwrite: bool = False,
+    compare: bool = False,
+    seeds: int = 1,
+    train_rows: int | None = None,
 ) -> None:
     """Make sparse non-negative codes of vectors somebody already has. An unfinished run is taken up again.
 
@@ -140,6 +143,9 @@ def convert(
         device: cpu, cuda, or auto.
         seed: of the start, the order and the noise.
         overwrite: replace an earlier run and its features.
+        compare: write nothing; print a table of other methods beside this one, all on the same held-out rows.
+        seeds: of a comparison: how many, from --seed on.
+        train_rows: of a comparison: how many rows to fit on; 80% if left out.
     """
     from nonneg.convert import NonNegativeEmbedding, convert_file
 
@@ -156,6 +162,12 @@ def convert(
         device=device,
         random_state=seed,
     )
+    if compare:
+        unused = {"--ids": ids, "--texts": texts, "--media": media, "--out": out, "--overwrite": overwrite or None}
+        _refuse_given(unused, "without --compare, which writes nothing")
+        _compare(vectors, pairs, labels, embedding, seed, seeds, train_rows)
+        return
+    _refuse_given({"--seeds": None if seeds == 1 else seeds, "--train-rows": train_rows}, "with --compare")
     made = convert_file(
         vectors,
         out,
@@ -169,6 +181,30 @@ def convert(
     )
     print(f"Converted: {made.run}, {made.features}")
     print(f"{embedding.report_}; {made.neighbours_kept:.0%} of the 10 nearest neighbours kept")
+
+
+def _refuse_given(options: dict[str, Any], expected: str) -> None:
+    for option, value in options.items():
+        if value is not None:
+            raise InputError(f"{option} is given, expected only {expected}")
+
+
+def _compare(
+    vectors: str, pairs: str | None, labels: str | None, embedding: Any, seed: int, seeds: int, train_rows: int | None
+) -> None:
+    from rich.console import Console
+
+    from nonneg.studies import compare_files
+
+    if seeds < 1:
+        raise InputError(f"--seeds is {seeds}, expected a whole number, at least 1")
+    compared = compare_files(
+        vectors, pairs, labels, embedding=embedding, seeds=range(seed, seed + seeds), train_rows=train_rows
+    )
+    if sys.stdout.isatty():
+        Console().print(compared)
+    else:
+        print(compared.markdown(), end="")  # as wide as it is, for a file
 
 
 def doctor(

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 from nonneg.convert._classifier import Contribution, Explanation, NonNegativeClassifier, WhatIf
 from nonneg.convert._embedding import NonNegativeEmbedding
-from nonneg.convert._inputs import label_numbers
+from nonneg.convert._inputs import Inputs, label_numbers, open_inputs
 from nonneg.convert._neighbours import neighbours_kept
 from nonneg.convert._pair import NonNegativePair
+from nonneg.convert._parameters import checked_config
 from nonneg.convert._run import Converted, convert_file
 
 if TYPE_CHECKING:
@@ -16,14 +17,17 @@ __all__ = [
     "Contribution",
     "Converted",
     "Explanation",
+    "Inputs",
     "NonNegativeClassifier",
     "NonNegativeEmbedding",
     "NonNegativeHead",
     "NonNegativePair",
     "WhatIf",
+    "checked_config",
     "convert_file",
     "label_numbers",
     "neighbours_kept",
+    "open_inputs",
 ]
 
 

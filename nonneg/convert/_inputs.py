@@ -34,12 +34,12 @@ class Inputs:
 
 def open_inputs(
     vectors: str,
-    pairs: str | None,
-    labels: str | None,
-    ids: str | None,
-    texts: str | None,
-    media: str | None,
-    progress: bool,
+    pairs: str | None = None,
+    labels: str | None = None,
+    ids: str | None = None,
+    texts: str | None = None,
+    media: str | None = None,
+    progress: bool = True,
 ) -> Inputs:
     """Open and check all of it."""
     X = checked_vectors(vectors, progress)

@@ -1,5 +1,7 @@
 """Whole experiments made of the other rooms."""
 
+from nonneg.studies._compare import compare, compare_files
+from nonneg.studies._comparison import Comparison
 from nonneg.studies._demo import Outcome, demo
 from nonneg.studies._diagnosis import Conversion, Diagnosis, Finding, Reading
 from nonneg.studies._doctor import diagnose
@@ -7,11 +9,14 @@ from nonneg.studies._examine import examine
 from nonneg.studies._theory import print_theory
 
 __all__ = [
+    "Comparison",
     "Conversion",
     "Diagnosis",
     "Finding",
     "Outcome",
     "Reading",
+    "compare",
+    "compare_files",
     "demo",
     "diagnose",
     "examine",

@@ -143,7 +143,7 @@ def losses_of(config, folder):
 
 
 @pytest.mark.parametrize("optimiser", [("adamw", 0.003), ("lars", 0.4), ("sgd", 0.1)], ids=lambda o: o[0])
-@pytest.mark.parametrize(("precision", "tolerance"), [("32-true", 2e-3), ("bf16-mixed", 3e-2)])
+@pytest.mark.parametrize(("precision", "tolerance"), [("32-true", 1e-2), ("bf16-mixed", 3e-2)])
 def test_the_three_paths_agree_on_the_first_losses(optimiser, precision, tolerance, tmp_path):
     name, lr = optimiser
     config = dataclasses.replace(SHORT, optimiser=name, lr=lr, precision=precision)

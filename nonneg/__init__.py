@@ -7,9 +7,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nonneg import losses, metrics, theory
+    from nonneg import losses, metrics, select, theory
     from nonneg.convert import NonNegativeClassifier, NonNegativeEmbedding, NonNegativePair
     from nonneg.errors import InputError
+    from nonneg.explorer import explore
+    from nonneg.evaluate import measure
     from nonneg.features import Features
     from nonneg.models import load
     from nonneg.rectify import NonNegative
@@ -24,9 +26,12 @@ __all__ = [
     "NonNegativeEmbedding",
     "NonNegativePair",
     "TrainConfig",
+    "explore",
     "load",
     "losses",
+    "measure",
     "metrics",
+    "select",
     "theory",
     "train",
 ]
@@ -40,7 +45,9 @@ _HOMES = {
     "NonNegativeEmbedding": "nonneg.convert",
     "NonNegativePair": "nonneg.convert",
     "TrainConfig": "nonneg.training",
+    "explore": "nonneg.explorer",
     "load": "nonneg.models",
+    "measure": "nonneg.evaluate",
     "train": "nonneg.training",
 }
 

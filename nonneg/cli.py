@@ -14,6 +14,16 @@ from nonneg import __version__
 from nonneg.errors import InputError
 from nonneg.processes import started
 
+_By = Literal[
+    "expected-activation",
+    "absolute-activation",
+    "unrectified-activation",
+    "variance",
+    "mutual-information",
+    "sepin",
+    "random",
+]
+
 
 def demo(
     data: Literal["digits", "shapes"] = "digits",
@@ -207,6 +217,62 @@ def _compare(
         print(compared.markdown(), end="")  # as wide as it is, for a file
 
 
+def measure(
+    subjects: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FEATURES_OR_RUN")],
+    train: tuple[str, ...] = (),
+    labels: str | None = None,
+    data: str | None = None,
+    parts: tuple[str, ...] = (),
+    transfer_to: tuple[str, ...] = (),
+    shifted_to: tuple[str, ...] = (),
+    names: tuple[str, ...] = (),
+    probe_epochs: int = 50,
+    fine_tune_epochs: int = 30,
+    out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
+) -> None:
+    """Measure features or runs side by side, with error bars and chance floors.
+
+    Args:
+        subjects: trained runs, features folders or files of vectors, one column each; runs of one thing with several
+            seeds share a column, with commas between: runs/a-0,runs/a-1.
+        train: for features: what to fit probes on, one for each subject; 80% of their own rows if left out.
+        labels: one label a row, for files of vectors.
+        data: images to measure runs on instead of those they were trained on.
+        parts: some of structure, probe, neighbours, few-labels, label-noise (these if left out), and for runs
+            sepin, corruptions, augmented-probe, fine-tuning; or all.
+        transfer_to: other data sets, on whose features a probe is fitted and told; for runs.
+        shifted_to: other images of the same classes, on which the run's own probe is told; for runs.
+        names: of the columns.
+        probe_epochs: of augmented-probe.
+        fine_tune_epochs: of fine-tuning.
+        out: write the table to a .md, .json, .html or .csv file, too.
+    """
+    from rich.console import Console
+
+    from nonneg.evaluate import PARTS, USUAL_PARTS
+    from nonneg.evaluate import measure as run_measure
+
+    asked = tuple(PARTS) if parts == ("all",) else parts or USUAL_PARTS
+    found = run_measure(
+        *subjects,
+        train=train,
+        labels=labels,
+        data=data,
+        parts=asked,
+        transfer_to=transfer_to,
+        shifted_to=shifted_to,
+        names=names,
+        probe_epochs=probe_epochs,
+        fine_tune_epochs=fine_tune_epochs,
+    )
+    if out is not None:
+        found.save(out)
+    if sys.stdout.isatty():
+        Console().print(found)
+    else:
+        print(found.markdown(), end="")  # as wide as it is, for a file
+
+
 def doctor(
     subject: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="VECTORS_OR_RUN")],
     labels: str | None = None,
@@ -240,6 +306,275 @@ def doctor(
         Console().print(found)
 
 
+def select(
+    features: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FEATURES")],
+    keep: Annotated[tuple[int, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="COUNT")] = (),
+    by: Annotated[tuple[_By, ...], tyro.conf.UseAppendAction] = (),
+    indices: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    views: Annotated[str | None, tyro.conf.arg(metavar="FEATURES")] = None,
+    test: Annotated[str | None, tyro.conf.arg(metavar="FEATURES")] = None,
+    out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
+    seed: int = 0,
+    overwrite: bool = False,
+) -> None:
+    """Keep fewer features; or, with --test, try every selector and write nothing but a picture of it.
+
+    Args:
+        features: a features folder, or a run with features beside it.
+        keep: how many features to keep; with --test it may be given several times.
+        by: how to choose them: expected-activation if left out; with --test all, or those given.
+        indices: a .kept.npy file of an earlier selection: keep the same ones.
+        views: features of a second view of the same samples, which sepin chooses by.
+        test: labelled features to measure probe, retrieval and size on, of selectors fitted on the others.
+        out: the folder for what is kept, NAME-COUNT.features beside the other if left out; with --test a .png file.
+        seed: of whatever is drawn at random.
+        overwrite: replace earlier features or an earlier picture.
+    """
+    from nonneg.select import select_folder
+
+    if test is not None:
+        _refuse_given({"--indices": indices}, "without --test")
+        _sweep(features, test, keep, by, views, out, seed, overwrite)
+        return
+    for option, given in (("--keep", keep), ("--by", by)):
+        if len(given) > 1:
+            raise InputError(f"{option} is given {len(given)} times, expected once, or --test to compare")
+    if indices is not None:
+        _refuse_given({"--by": by or None, "--views": views}, "without --indices, which says what to keep")
+    count = keep[0] if keep else None
+    made = select_folder(
+        features,
+        count,
+        by[0] if by else "expected-activation",
+        out,
+        indices=indices,
+        views=views,
+        seed=seed,
+        overwrite=overwrite,
+    )
+    print(f"Selected: {made.features}, {made.kept}")
+
+
+def _sweep(
+    train: str,
+    test: str,
+    keep: tuple[int, ...],
+    by: tuple[str, ...],
+    views: str | None,
+    out: Path | None,
+    seed: int,
+    overwrite: bool,
+) -> None:
+    from nonneg.select import sweep_folders
+
+    found = sweep_folders(train, test, keep or None, by or None, out, views=views, seed=seed, overwrite=overwrite)
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        Console().print(found)
+    else:
+        print(found.markdown(), end="")  # as wide as it is, for a file
+    if out is not None:
+        print(f"Drawn: {out}")
+
+
+def search(
+    features: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FEATURES")],
+    like: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="ID")] = (),
+    minus: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="ID")] = (),
+    feature: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME:WEIGHT")] = (),
+    image: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+    vector: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+    text: str | None = None,
+    without: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")] = (),
+    label: str | None = None,
+    k: int | None = None,
+    query: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    save: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    index: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
+    run: Annotated[str | None, tyro.conf.arg(metavar="RUN")] = None,
+    sentence_model: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
+    json: bool = False,
+) -> None:
+    """Find samples by others, by features, by a new image, vector or text; each hit says which features made it one.
+
+    Options that name something can be given several times. Features go by their number or their name.
+
+    Args:
+        features: a features folder, or a run with features beside it.
+        like: a sample to be like.
+        minus: a sample to be unlike; what falls below zero by that is off.
+        feature: a feature and how much of it: 17:1.0, wheels:0.5, wheels.
+        image: an image file, encoded by the trained run that made the features.
+        vector: a file with one vector, encoded by the run of nonneg convert that made them.
+        text: a text, encoded by the sentence model and that run.
+        without: leave out samples on which this feature is active.
+        label: only samples with this label.
+        k: how many hits at most; 10 if left out.
+        query: run a saved query again; nothing else can be asked then.
+        save: write the query to a JSON file.
+        index: where the index is; NAME.index beside NAME.features, or none, if left out.
+        run: the run that made the features; the one they name, beside them, if left out.
+        sentence_model: of sentence-transformers, for --text.
+        json: print hits with all contributions as JSON.
+    """
+    from nonneg.search import Query, parsed_feature, search_folder
+
+    if query is not None:
+        given: dict[str, Any] = {"--like": like, "--minus": minus, "--feature": feature, "--image": image}
+        given |= {"--vector": vector, "--text": text, "--without": without, "--label": label, "--k": k}
+        _refuse_given({name: value or None for name, value in given.items()}, "without --query, which says it all")
+        asked = Query.load(query)
+    else:
+        asked = Query(
+            like=like,
+            minus=minus,
+            features=tuple(parsed_feature(named) for named in feature),
+            image=image,
+            vector=vector,
+            text=text,
+            without=tuple(int(named) if named.isdecimal() else named for named in without),
+            label=label,
+            k=10 if k is None else k,
+        )
+    found = search_folder(features, asked, index, run=run, sentence_model=sentence_model)
+    if save is not None:
+        asked.save(save)
+    if json:
+        from json import dumps
+
+        print(dumps(found.to_dict(), indent=1))
+    elif sys.stdout.isatty():
+        from rich.console import Console
+
+        Console().print(found)
+    else:
+        print(found.markdown(), end="")  # as wide as it is, for a file
+
+
+def index(
+    features: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FEATURES")],
+    engine: Literal["exact", "seismic", "milvus"] = "exact",
+    out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
+    uri: str = "",
+    cosine: bool = False,
+    overwrite: bool = False,
+) -> None:
+    """Build an index of features, which nonneg search then uses.
+
+    Args:
+        features: a features folder, or a run with features beside it.
+        engine: exact; seismic, faster and approximate; or milvus, in a file or on a cluster.
+        out: the index's folder; NAME.index beside NAME.features if left out.
+        uri: of a Milvus cluster, http://host:19530.
+        cosine: bring each code to length 1 first, for codes whose lengths mean nothing.
+        overwrite: replace an earlier index in that folder.
+    """
+    from rich.console import Console
+
+    from nonneg.search import index_folder
+
+    with Console(stderr=True).status("indexing"):
+        made = index_folder(features, engine, out, uri=uri, cosine=cosine, overwrite=overwrite)
+    print(f"Indexed: {made}")
+
+
+def match(
+    features: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FEATURES")],
+    least: float = 0.5,
+    absolute: bool = False,
+    carry_names: bool = False,
+    reorder: bool = False,
+    out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
+    json: bool = False,
+    overwrite: bool = False,
+) -> None:
+    """Say which features are the same over seeds, models and retrainings, of the same samples.
+
+    Args:
+        features: two or more features folders, or runs with features beside them; all are matched to the first.
+        least: cosine from which two features count as the same.
+        absolute: match by the absolute cosine: features that are free up to their sign.
+        carry_names: write the second's features, called as those of the first that they match.
+        reorder: write the second's features, those that match having the number they have in the first.
+        out: the folder for features so named or ordered.
+        json: print figures and matches as JSON.
+        overwrite: replace earlier features in that folder.
+    """
+    from nonneg.evaluate import match_folders
+
+    found = match_folders(
+        features,
+        signed=not absolute,
+        least=least,
+        names=carry_names,
+        reorder=reorder,
+        out=out,
+        overwrite=overwrite,
+    )
+    if json:
+        from json import dumps
+
+        print(dumps(found.to_dict(), indent=1))
+        return
+    from rich.console import Console
+
+    Console().print(found)
+    if out is not None:
+        print(f"Written: {out}")
+
+
+def reproduce(
+    recipe: Annotated[Literal["digits", "cifar10", "cifar100", "imagenet100"], tyro.conf.Positional],
+    data: str = "",
+    seeds: int = -1,
+    epochs: int = -1,
+    probe_epochs: int = -1,
+    fine_tune_epochs: int = -1,
+    supervised_epochs: int = -1,
+    supervised_seeds: int = -1,
+    ablation_epochs: int = -1,
+    out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
+    page: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
+    overwrite: bool = False,
+) -> None:
+    """Train CL and NCL over seeds, measure everything, write a page beside the paper's figures. It can be interrupted.
+
+    Numbers that are left out are usual ones for the recipe: fewer for digits, which a laptop does in minutes.
+
+    Args:
+        recipe: what to reproduce.
+        data: the images; digits are bundled.
+        seeds: how many of CL and NCL, from 0 on.
+        epochs: of CL and NCL; the recipe's if left out.
+        probe_epochs: of the linear layer trained on views.
+        fine_tune_epochs: of fine-tuning.
+        supervised_epochs: of cross entropy from scratch.
+        supervised_seeds: how many of those.
+        ablation_epochs: of each activation; 0 leaves them out.
+        out: folder for runs and figures; runs/reproduce- and the recipe if left out.
+        page: the Markdown page; docs/results/ and the recipe if left out.
+        overwrite: start over, whatever is in that folder.
+    """
+    from nonneg.studies import plan_for
+    from nonneg.studies import reproduce as run_reproduce
+
+    plan = plan_for(
+        recipe,
+        data,
+        seeds=seeds,
+        epochs=epochs,
+        probe_epochs=probe_epochs,
+        fine_tune_epochs=fine_tune_epochs,
+        supervised_epochs=supervised_epochs,
+        supervised_seeds=supervised_seeds,
+        ablation_epochs=ablation_epochs,
+    )
+    out = Path("runs") / f"reproduce-{recipe}" if out is None else out
+    page = Path("docs/results") / f"{recipe}.md" if page is None else page
+    print(f"Reproduced: {run_reproduce(plan, out, page, overwrite=overwrite)}")
+
+
 def theory(seed: int = 0) -> None:
     """Check the theorems numerically; exit code 1 if one fails.
 
@@ -250,6 +585,52 @@ def theory(seed: int = 0) -> None:
 
     if not print_theory(seed):
         sys.exit(1)
+
+
+def explore(
+    features: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FEATURES_OR_RUN")],
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    read_only: bool = False,
+    browser: bool = True,
+) -> None:
+    """Show what each feature means on a web page of this machine; two sets side by side if two are given.
+
+    Args:
+        features: one or two features folders, runs with features beside them, or files of vectors.
+        host: the address to listen on; with one that others can reach, the printed address holds a token.
+        port: 8765 if left out, or a free one where that is taken.
+        read_only: names cannot be changed.
+        browser: open the page in a browser.
+    """
+    from nonneg.explorer import explore as run_explore
+
+    run_explore(*features, host=host, port=port, read_only=read_only, browser=browser)
+
+
+def export(
+    features: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FEATURES_OR_RUN")],
+    out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SITE")],
+    beside: str | None = None,
+    max_features: int = 1000,
+    max_samples: int = 1000,
+    overwrite: bool = False,
+) -> None:
+    """Write the pages of explore as files that any web server shows, for sharing.
+
+    Args:
+        features: a features folder, a run with features beside it, or a file of vectors.
+        out: the folder to write.
+        beside: a second set of features, to be shown side by side.
+        max_features: how many features get a page at most, the most active ones.
+        max_samples: how many samples get a page at most, those strongest for some feature.
+        overwrite: replace an earlier copy in that folder.
+    """
+    from nonneg.explorer import export as run_export
+
+    given = (features,) if beside is None else (features, beside)
+    written = run_export(*given, out=out, features=max_features, samples=max_samples, overwrite=overwrite)
+    print(f"Exported: {written}")
 
 
 def verify(folder: Annotated[Path, tyro.conf.Positional]) -> None:
@@ -268,7 +649,15 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "train": train,
     "embed": embed,
     "convert": convert,
+    "measure": measure,
     "doctor": doctor,
+    "select": select,
+    "search": search,
+    "index": index,
+    "match": match,
+    "explore": explore,
+    "export": export,
+    "reproduce": reproduce,
     "theory": theory,
     "verify": verify,
 }

@@ -263,7 +263,7 @@ def training(population: Population, seed: int, starts: int = 5) -> Check:
     ends = [_trained(population, seed + start) for start in range(starts)]
     gaps = [(float(population.loss(f)) - population.least_loss) / -population.least_loss for f in ends]
     best = min(range(starts), key=gaps.__getitem__)
-    cosine = float(metrics.match(ends[best], population.optimum).cosine.min())
+    cosine = _least_cosine(ends[best], population.optimum)
     reached = sum(gap <= 1e-3 for gap in gaps)
     # Like every NMF solver, gradient descent can stop in a local optimum, so it gets several starts.
     detail = f"{reached} of {starts} starts reach it; least cosine with φ {cosine:.4f}"
@@ -331,4 +331,10 @@ def _solutions(population: Population, seed: int, non_negative: bool, starts: in
 def _agreements(solutions: list[Tensor]) -> list[float]:
     """For every pair of solutions, the least cosine of their matched features; signs do not count."""
     pairs = itertools.combinations(solutions, 2)
-    return [float(metrics.match(a, b, signed=False).cosine.min()) for a, b in pairs]
+    return [_least_cosine(a, b, signed=False) for a, b in pairs]
+
+
+def _least_cosine(a: Tensor, b: Tensor, signed: bool = True) -> float:
+    """Of matched features; 0 if one is dead and so has no match."""
+    cosine = metrics.match(a, b, signed).cosine
+    return float(cosine.min()) if len(cosine) == min(a.shape[1], b.shape[1]) else 0.0

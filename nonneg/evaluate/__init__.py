@@ -1,6 +1,58 @@
-"""Evaluation protocols over `Features`."""
+"""Evaluation protocols over `Features` and trained runs; `measure` gathers them."""
 
+from nonneg.evaluate._augmented import AugmentedProbe, augmented_probe
+from nonneg.evaluate._carry import carry_names, match_folders, reordered
+from nonneg.evaluate._changed import viewed_source
+from nonneg.evaluate._columns import with_columns
+from nonneg.evaluate._corruptions import KINDS, corrupt, corrupted_source
+from nonneg.evaluate._figures import PARTS, Figure
+from nonneg.evaluate._fine_tune import FineTuned, fine_tune
+from nonneg.evaluate._matching import Matching, aligned, match_features
+from nonneg.evaluate._measure import USUAL_PARTS, measure, measure_subject
+from nonneg.evaluate._measurement import Measured, Measurement
 from nonneg.evaluate._naming import Suggestion, suggest_names
-from nonneg.evaluate._probe import Probe, linear_probe
+from nonneg.evaluate._neighbours import neighbour_hits
+from nonneg.evaluate._probe import FittedProbe, Probe, fit_probe, linear_probe
+from nonneg.evaluate._scarce import few_labels, noisy_labels
+from nonneg.evaluate._statistics import Difference, bootstrap_interval, paired_difference
+from nonneg.evaluate._subject import Subject, open_features, open_subject
 
-__all__ = ["Probe", "Suggestion", "linear_probe", "suggest_names"]
+__all__ = [
+    "KINDS",
+    "PARTS",
+    "USUAL_PARTS",
+    "AugmentedProbe",
+    "Difference",
+    "Figure",
+    "FineTuned",
+    "FittedProbe",
+    "Matching",
+    "Measured",
+    "Measurement",
+    "Probe",
+    "Subject",
+    "Suggestion",
+    "aligned",
+    "augmented_probe",
+    "bootstrap_interval",
+    "carry_names",
+    "corrupt",
+    "corrupted_source",
+    "few_labels",
+    "fine_tune",
+    "fit_probe",
+    "linear_probe",
+    "match_features",
+    "match_folders",
+    "measure",
+    "measure_subject",
+    "neighbour_hits",
+    "noisy_labels",
+    "open_features",
+    "open_subject",
+    "paired_difference",
+    "reordered",
+    "suggest_names",
+    "viewed_source",
+    "with_columns",
+]

@@ -1,10 +1,15 @@
 """Multinomial logistic regression with scikit-learn's objective, on any device."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+_GRADIENT = 1e-6  # at which the fit has ended, a sample
+_MOST_STEPS, _MOST_INNER_STEPS = 100, 250
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,10 @@ class Logistic:
 
 
 def fit_logistic(x: Tensor, y: Tensor, classes: int, C: float, start: Logistic | None = None) -> Logistic:
-    """The minimum of C · Σ cross entropy + ½‖weight‖², by L-BFGS in float64, to a gradient of 1e-6 a sample.
+    """The minimum of C · Σ cross entropy + ½‖weight‖², in float64, to a gradient of 1e-6 a sample.
+
+    Newton's method; its steps are solved for by conjugate gradients. scikit-learn's solvers run on the CPU alone, and
+    torch's L-BFGS takes a thousand steps where features are correlated, as those of networks are.
 
     Args:
         x: `(samples, features)`, standardised.
@@ -39,21 +47,70 @@ def fit_logistic(x: Tensor, y: Tensor, classes: int, C: float, start: Logistic |
         tensor([0, 1, 1])
     """
     x = x.double()
-    weight = torch.zeros(classes, x.shape[1], dtype=x.dtype, device=x.device)
-    intercept = torch.zeros(classes, dtype=x.dtype, device=x.device)
-    if start is not None:
-        weight, intercept = start.weight.clone(), start.intercept.clone()
-    parameters = [weight.requires_grad_(), intercept.requires_grad_()]
-    scale = 1 / (C * len(x))
-    solver = torch.optim.LBFGS(
-        parameters, max_iter=1000, tolerance_grad=1e-6, tolerance_change=1e-12, line_search_fn="strong_wolfe"
-    )
+    # Along the axes of the samples' spread the curvature is nearly diagonal, so that it can be divided out.
+    spread, axes = torch.linalg.eigh(x.T @ x / len(x))
+    x = F.pad(x @ axes, (0, 1), value=1.0)  # the last column is the intercept's, which is not penalised
+    spread = F.pad(spread.clamp(min=0), (0, 1), value=1.0)
+    penalty = F.pad(torch.full_like(spread[:-1], 1 / (C * len(x))), (0, 1))
+    if start is None:
+        w = torch.zeros(classes, x.shape[1], dtype=x.dtype, device=x.device)
+    else:
+        w = torch.cat((start.weight @ axes, start.intercept[:, None]), dim=1)
 
-    def objective() -> Tensor:
-        solver.zero_grad()
-        loss = F.cross_entropy(F.linear(x, weight, intercept), y) + 0.5 * scale * weight.square().sum()
-        loss.backward()
-        return loss
+    def objective(w: Tensor) -> Tensor:
+        return F.cross_entropy(x @ w.T, y) + 0.5 * (penalty * w.square()).sum()
 
-    solver.step(objective)
-    return Logistic(weight.detach(), intercept.detach())
+    value = objective(w)
+    for _ in range(_MOST_STEPS):
+        share = (x @ w.T).softmax(1)
+        error = share.clone()
+        error[torch.arange(len(y), device=y.device), y] -= 1
+        gradient = error.T @ x / len(x) + penalty * w
+        if float(gradient.abs().max()) <= _GRADIENT:
+            break
+        curvature = (share * (1 - share)).mean() * spread + penalty + torch.finfo(x.dtype).eps
+        step = _solved(partial(_curved, x, share, penalty), -gradient, curvature)
+        w, value, moved = _descended(objective, w, value, step, gradient)
+        if not moved:  # what is left is rounding
+            break
+    return Logistic(w[:, :-1] @ axes.T, w[:, -1])
+
+
+def _curved(x: Tensor, share: Tensor, penalty: Tensor, v: Tensor) -> Tensor:
+    """The second derivative's product with `v`, `(classes, features)`."""
+    along = x @ v.T
+    change = share * (along - (share * along).sum(1, keepdim=True))
+    return change.T @ x / len(x) + penalty * v
+
+
+def _solved(product: Callable[[Tensor], Tensor], b: Tensor, diagonal: Tensor) -> Tensor:
+    """Conjugate gradients, begun at 0, with a diagonal preconditioner; the closer to the minimum, the more exact."""
+    solution, rest = torch.zeros_like(b), b.clone()
+    near = rest / diagonal
+    direction, along = near, (rest * near).sum()
+    enough = float(b.norm()) * min(0.3, float(b.norm()) ** 0.5)
+    for _ in range(_MOST_INNER_STEPS):
+        turned = product(direction)
+        length = along / (direction * turned).sum()
+        solution = solution + length * direction
+        rest = rest - length * turned
+        if float(rest.norm()) <= enough:
+            break
+        near = rest / diagonal
+        along, before = (rest * near).sum(), along
+        direction = near + along / before * direction
+    return solution
+
+
+def _descended(
+    objective: Callable[[Tensor], Tensor], w: Tensor, value: Tensor, step: Tensor, gradient: Tensor
+) -> tuple[Tensor, Tensor, bool]:
+    """As far along the step as the objective falls: all of it, or a half, a quarter, …"""
+    slope, share = (step * gradient).sum(), 1.0
+    while share > 1e-8:
+        there = w + share * step
+        found = objective(there)
+        if bool(found <= value + 1e-4 * share * slope):
+            return there, found, True
+        share /= 2
+    return w, value, False

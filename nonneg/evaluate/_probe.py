@@ -1,8 +1,9 @@
 """The linear probe: how much of the labels can be read off the features by a linear map."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from sklearn.model_selection import train_test_split
@@ -17,10 +18,34 @@ _STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
 
 @dataclass(frozen=True)
 class Probe:
-    """Accuracy on the test features, and the inverse regularisation that validation chose."""
+    """Accuracy on the labelled test features, and the inverse regularisation that validation chose.
+
+    Attributes:
+        hits: `(labelled samples,)` booleans: which of them it told right.
+    """
 
     accuracy: float
     C: float
+    hits: npt.NDArray[np.bool_] = field(compare=False, repr=False)
+
+
+class FittedProbe:
+    """A probe fitted on features, to be tried on any others of the same model."""
+
+    def __init__(self, train: Features, C: float, standardise: "_Standardiser", model: Logistic) -> None:
+        self.C = C
+        self._train, self._standardise, self._model = train, standardise, model
+
+    def test(self, features: Features) -> Probe:
+        """Tell the labels of other features."""
+        require_labels(features, "test")
+        if features.shape[1] != self._train.shape[1]:
+            found = f"train has {self._train.shape[1]} features and test {features.shape[1]}"
+            raise InputError(f"linear_probe: {found}, expected the same")
+        x, y = labelled(features, self._model.weight.device)
+        y = _renumbered(y, self._train, features)
+        hits = (self._model.predict(self._standardise(x)) == y).cpu().numpy()
+        return Probe(float(hits.mean()), self.C, hits)
 
 
 def linear_probe(train: Features, test: Features, seed: int = 0, device: str | torch.device | None = None) -> Probe:
@@ -34,18 +59,20 @@ def linear_probe(train: Features, test: Features, seed: int = 0, device: str | t
         seed: of the split.
         device: where to compute; None is a CUDA device if there is one.
     """
-    for name, features in (("train", train), ("test", test)):
-        if features.labels is None or not (features.labels >= 0).any():
-            raise InputError(f"linear_probe: the {name} features have no labels")
-    if train.shape[1] != test.shape[1]:
-        raise InputError(
-            f"linear_probe: train has {train.shape[1]} features and test {test.shape[1]}, expected the same"
-        )
-    if train.label_names and test.label_names and train.label_names != test.label_names:
-        raise InputError("linear_probe: train and test name their labels differently, expected the same classes")
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    x, y = _labelled(train, place)
-    test_x, test_y = _labelled(test, place)
+    require_labels(test, "test")
+    return fit_probe(train, seed, device).test(test)
+
+
+def fit_probe(train: Features, seed: int = 0, device: str | torch.device | None = None) -> FittedProbe:
+    """`linear_probe`'s first half: fit on `train`, so that several test sets can be told.
+
+    Example:
+        >>> features = Features(np.repeat(np.eye(2, dtype=np.float32), 5, axis=0), labels=[0] * 5 + [1] * 5)
+        >>> fit_probe(features).test(features).accuracy
+        1.0
+    """
+    require_labels(train, "train")
+    x, y = labelled(train, torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
     _, counts = np.unique(y.cpu().numpy(), return_counts=True)
     if len(counts) < 2 or counts.min() < 2 or len(y) < 5 * len(counts):
         raise InputError(
@@ -54,10 +81,36 @@ def linear_probe(train: Features, test: Features, seed: int = 0, device: str | t
         )
     fit, kept = train_test_split(np.arange(len(y)), test_size=0.2, stratify=y.cpu().numpy(), random_state=seed)
     classes = int(y.max()) + 1
-    best = _best_strength(x, y, torch.as_tensor(fit, device=place), torch.as_tensor(kept, device=place), classes)
+    best = _best_strength(x, y, torch.as_tensor(fit, device=x.device), torch.as_tensor(kept, device=x.device), classes)
     standardise = _Standardiser(x)
-    model = fit_logistic(standardise(x), y, classes, best)
-    return Probe(float((model.predict(standardise(test_x)) == test_y).double().mean()), best)
+    return FittedProbe(train, best, standardise, fit_logistic(standardise(x), y, classes, best))
+
+
+def require_labels(features: Features, name: str) -> None:
+    if features.labels is None or not (features.labels >= 0).any():
+        raise InputError(f"linear_probe: the {name} features have no labels")
+
+
+def labelled(features: Features, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Codes in float64 and labels, of the samples that have one."""
+    labels = np.asarray(features.labels)
+    codes = features.codes[labels >= 0]
+    dense = codes.toarray() if features.is_sparse else codes
+    return torch.from_numpy(dense).to(device, torch.float64), torch.from_numpy(labels[labels >= 0]).to(device)
+
+
+def _renumbered(y: Tensor, train: Features, test: Features) -> Tensor:
+    """Labels of `test` in the numbers of `train`: classes go by their names where both have names."""
+    names, others = train.label_names, test.label_names
+    if not names or not others or names == others:
+        return y
+    lacking = sorted(set(others) - set(names))
+    if lacking:
+        raise InputError(
+            "linear_probe: train and test name their labels differently, expected the same classes"
+            f" (test has {lacking[0]!r}, train has not)"
+        )
+    return torch.tensor([names.index(name) for name in others], device=y.device)[y]
 
 
 def _best_strength(x: Tensor, y: Tensor, fit: Tensor, kept: Tensor, classes: int) -> float:
@@ -83,11 +136,3 @@ class _Standardiser:
 
     def __call__(self, x: Tensor) -> Tensor:
         return (x - self.mean) / self.scale
-
-
-def _labelled(features: Features, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Codes and labels of the samples that have one."""
-    labels = np.asarray(features.labels)
-    codes = features.codes[labels >= 0]
-    dense = codes.toarray() if features.is_sparse else codes
-    return torch.from_numpy(dense).to(device, torch.float64), torch.from_numpy(labels[labels >= 0]).to(device)

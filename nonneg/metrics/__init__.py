@@ -1,22 +1,49 @@
-"""Metrics of features, each with one definition: pure functions of codes and labels."""
+"""Metrics of features, each with one definition: pure functions of codes and labels.
 
-from nonneg.metrics._agreement import Match, match
+`nonneg.metrics.accumulate` has those that can be added up over batches and processes as torchmetrics classes.
+"""
+
+from nonneg.metrics._activity import (
+    Activity,
+    activity,
+    expected_activation,
+    hoyer,
+    live_features,
+    sparsity,
+    stored_bytes,
+)
+from nonneg.metrics._agreement import Agreement, Match, agreement, match
 from nonneg.metrics._class_consistency import ClassConsistency, class_consistency
 from nonneg.metrics._codes import EPSILON
+from nonneg.metrics._information_gap import MutualInformationGap, mutual_information_gap
+from nonneg.metrics._recall import recall_at_k
 from nonneg.metrics._retrieval import mean_average_precision, precision_at_k
-from nonneg.metrics._structure import correlation, correlation_matrix, effective_rank, live_features, sparsity
+from nonneg.metrics._sepin import Sepin, sepin
+from nonneg.metrics._structure import correlation, correlation_matrix, effective_rank
 
 __all__ = [
     "EPSILON",
+    "Activity",
+    "Agreement",
     "ClassConsistency",
     "Match",
+    "MutualInformationGap",
+    "Sepin",
+    "activity",
+    "agreement",
     "class_consistency",
     "correlation",
     "correlation_matrix",
     "effective_rank",
+    "expected_activation",
+    "hoyer",
     "live_features",
     "match",
     "mean_average_precision",
+    "mutual_information_gap",
     "precision_at_k",
+    "recall_at_k",
+    "sepin",
     "sparsity",
+    "stored_bytes",
 ]

@@ -1,18 +1,24 @@
 """Do two sets of features say the same? Columns are matched one to one, then compared."""
 
+import itertools
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from nonneg.metrics._codes import as_dense, unit_columns
+from nonneg.metrics._activity import live_features
+from nonneg.metrics._codes import as_csr, as_dense, check, for_products, on_gpu, unit_columns
 
 
 @dataclass(frozen=True)
 class Match:
-    """The best one-to-one match of the features of `a` to those of `b`.
+    """The best one-to-one match of the live features of `a` to those of `b`.
 
     Attributes:
         a, b: `(matches,)` feature indices; `a[i]` is matched to `b[i]`.
@@ -24,8 +30,30 @@ class Match:
     cosine: Tensor
 
 
+@dataclass(frozen=True)
+class Agreement:
+    """How much several runs agree on their features.
+
+    Attributes:
+        value: mean over pairs of runs.
+        standard_error: of `value`, by leaving out one run at a time; NaN for two runs.
+        per_pair: run i and run j → mean cosine of their matched features; 0 where nothing is live.
+        unmatched: run i and run j → live features of either that have no partner in the other.
+        variant: what was counted.
+    """
+
+    value: float
+    standard_error: float
+    per_pair: Mapping[tuple[int, int], float]
+    unmatched: Mapping[tuple[int, int], int]
+    variant: str
+
+    def __float__(self) -> float:
+        return self.value
+
+
 def match(a: Any, b: Any, signed: bool = True) -> Match:
-    """Match features over the same samples so that the summed cosine is largest (Hungarian method).
+    """Match live features over the same samples so that the summed cosine is largest (Hungarian method).
 
     Args:
         a, b: `(samples, features)`, the same samples in the same order; the numbers of features may differ.
@@ -36,11 +64,68 @@ def match(a: Any, b: Any, signed: bool = True) -> Match:
         >>> match(a, a[:, [2, 0, 1]]).b
         tensor([1, 2, 0])
     """
-    x, y = as_dense(a, "match"), as_dense(b, "match")
-    if len(x) != len(y):
-        raise ValueError(f"match: a has {len(x)} samples and b {len(y)}, expected the same samples")
-    cosine = unit_columns(x).T @ unit_columns(y)
+    for z in (a, b):
+        check(z, "match")
+    if a.shape[0] != b.shape[0]:
+        raise ValueError(f"match: a has {a.shape[0]} samples and b {b.shape[0]}, expected the same samples")
+    live_a, live_b = (live_features(z).nonzero().squeeze(1).cpu() for z in (a, b))
+    cosine = _cosines(a, b)[live_a][:, live_b]
     cosine = cosine if signed else cosine.abs()
-    rows, columns = linear_sum_assignment(cosine.cpu().numpy(), maximize=True)
-    chosen_a, chosen_b = torch.from_numpy(rows), torch.from_numpy(columns)
-    return Match(chosen_a, chosen_b, cosine[chosen_a, chosen_b])
+    rows, columns = (torch.from_numpy(chosen) for chosen in linear_sum_assignment(cosine.cpu().numpy(), maximize=True))
+    return Match(live_a[rows], live_b[columns], cosine[rows, columns])
+
+
+def agreement(codes: Sequence[Any], signed: bool = True) -> Agreement:
+    """Mean cosine of matched live features over all pairs of runs.
+
+    Args:
+        codes: two or more `(samples, features)`, the same samples in the same order.
+        signed: False takes the absolute cosine: features that are free up to their sign.
+
+    Example:
+        >>> a = torch.tensor([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
+        >>> agreement([a, a[:, [1, 0, 2]]]).value
+        1.0
+    """
+    if len(codes) < 2:
+        raise ValueError(f"agreement: {len(codes)} code matrices are given, expected 2 or more")
+    per_pair, unmatched = {}, {}
+    live = [int(live_features(z).sum()) for z in codes]
+    for i, j in itertools.combinations(range(len(codes)), 2):
+        cosine = match(codes[i], codes[j], signed).cosine
+        per_pair[i, j] = float(cosine.mean()) if len(cosine) else 0.0
+        unmatched[i, j] = live[i] + live[j] - 2 * len(cosine)
+    sign = "signed" if signed else "absolute"
+    return Agreement(
+        value=math.fsum(per_pair.values()) / len(per_pair),
+        standard_error=_jackknife(per_pair, len(codes)),
+        per_pair=per_pair,
+        unmatched=unmatched,
+        variant=f"live features matched one to one (Hungarian), {sign} uncentred cosine over samples, mean of matches",
+    )
+
+
+def _jackknife(per_pair: Mapping[tuple[int, int], float], runs: int) -> float:
+    """Pairs share runs, so their spread is not that of independent numbers: runs are left out instead."""
+    if runs < 3:
+        return float("nan")
+    without = [np.mean([value for pair, value in per_pair.items() if run not in pair]) for run in range(runs)]
+    return float(np.sqrt((runs - 1) * np.var(without)))
+
+
+def _cosines(a: Any, b: Any) -> Tensor:
+    """`(features of a, features of b)` in float64."""
+    a, b = for_products(a, "match"), for_products(b, "match")
+    if sp.issparse(a) and sp.issparse(b):
+        x, y = _sparse_unit_columns(a), _sparse_unit_columns(b)
+        return torch.from_numpy((x.T @ y).toarray())
+    x, y = as_dense(a, "match"), as_dense(b, "match")
+    device = x.device if on_gpu(x) else y.device
+    return unit_columns(x.to(device).double()).T @ unit_columns(y.to(device).double())
+
+
+def _sparse_unit_columns(z: Any) -> sp.csr_array:
+    csr = as_csr(z, "match")
+    lengths = np.sqrt(np.bincount(csr.indices, weights=csr.data**2, minlength=csr.shape[1]))
+    csr.data /= np.where(lengths == 0, 1, lengths)[csr.indices]
+    return csr

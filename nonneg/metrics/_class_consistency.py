@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from nonneg.metrics._codes import EPSILON, Entries, active_entries, as_labels
+from nonneg.metrics._codes import EPSILON, check
+from nonneg.metrics._labels import as_labels
+from nonneg.metrics._tally import Tally, tally
 
 
 @dataclass(frozen=True)
@@ -19,18 +22,26 @@ class ClassConsistency:
             fires once scores 100%: this figure leaves such luck out.
         floor: what `supported` would be by chance, the same activations under permuted labels.
         excess: `supported - floor`.
+        purity: active entries of their feature's commonest class, as a share of all active entries:
+            features count by their support.
+        entropy: of the classes among a feature's active samples, in nats, mean over supported features;
+            0 where each lights up for one class.
         live: number of features that are active at all.
         n_supported: number of features behind `supported`.
         per_feature: `(features,)`, each feature's share of its commonest class; NaN where dead.
-        support: `(features,)`, on how many samples each feature is active.
+        per_feature_entropy: `(features,)`, each feature's entropy; NaN where dead.
+        support: `(features,)`, on how many labelled samples each feature is active.
     """
 
     value: float
     supported: float
     floor: float
+    purity: float
+    entropy: float
     live: int
     n_supported: int
     per_feature: Tensor
+    per_feature_entropy: Tensor
     support: Tensor
     min_support: int
     variant: str = f"rows L2-normalised, active above {EPSILON:g} in absolute value"
@@ -55,9 +66,9 @@ def class_consistency(
 
     Args:
         z: `(samples, features)`: torch, NumPy or SciPy sparse.
-        labels: `(samples,)` integers.
-        min_support: active samples a feature needs to count in `supported` and in the floor.
-        permutations: how many times the labels are permuted for the floor.
+        labels: `(samples,)` integers; samples with a negative one are unlabelled and left out.
+        min_support: active samples a feature needs to count in `supported`, `entropy` and the floor.
+        permutations: how many times the labels are permuted for the floor; without any it is NaN.
         seed: of the permutations.
 
     Example:
@@ -65,34 +76,31 @@ def class_consistency(
         >>> class_consistency(z, [0, 0, 0, 1]).value
         0.75
     """
-    active = active_entries(z, "class_consistency")
-    y = as_labels(labels, active.shape[0], "class_consistency").to(active.rows.device)
-    per_feature, support = _purest_share(active, y)
+    check(z, "class_consistency")
+    y = as_labels(labels, z.shape[0], "class_consistency").numpy()
+    given, generator = y[y >= 0].astype(np.int32), torch.Generator().manual_seed(seed)
+    permuted = [given[torch.randperm(len(given), generator=generator).numpy()] for _ in range(permutations)]
+    return consistency_of(tally(z, y >= 0, np.stack([given, *permuted]), "class_consistency"), min_support)
+
+
+def consistency_of(counted: Tally, min_support: int) -> ClassConsistency:
+    """The figures of counts."""
+    support = counted.support
     live, supported = support > 0, support >= max(min_support, 1)
-    generator = torch.Generator().manual_seed(seed)
-    chance = [
-        _mean(_purest_share(active, y[torch.randperm(len(y), generator=generator).to(y.device)])[0], supported)
-        for _ in range(permutations)
-    ]
+    per_feature, chance = counted.commonest / support.double(), counted.by_chance
     return ClassConsistency(
         value=_mean(per_feature, live),
         supported=_mean(per_feature, supported),
-        floor=sum(chance) / len(chance) if chance else float("nan"),
+        floor=_mean(chance / support, supported) if chance is not None else float("nan"),
+        purity=float(counted.commonest.sum() / support.sum().double()),
+        entropy=_mean(counted.entropy, supported),
         live=int(live.sum()),
         n_supported=int(supported.sum()),
         per_feature=per_feature,
+        per_feature_entropy=counted.entropy,
         support=support,
         min_support=min_support,
     )
-
-
-def _purest_share(active: Entries, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Per feature: the share of the commonest class among active samples, and their number."""
-    classes, features = int(y.max()) + 1, active.shape[1]
-    counts = torch.bincount(y[active.rows] * features + active.columns, minlength=classes * features)
-    counts = counts.view(classes, features)
-    support = counts.sum(0)
-    return counts.amax(0) / support.to(torch.float64), support
 
 
 def _mean(values: Tensor, where: Tensor) -> float:

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 EPSILON = 1e-5
+_DENSE = 0.1
+_NON_FINITE = "{}: z holds NaN or infinite values, expected finite ones"
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Entries:
 
 def as_dense(z: Any, metric: str) -> Tensor:
     """`(samples, features)` finite tensor in float32 or better, of a torch, NumPy or SciPy sparse matrix."""
-    _check(z, metric)
+    check(z, metric)
     if sp.issparse(z):
         z = z.toarray()
     if isinstance(z, np.ndarray):
@@ -30,8 +32,57 @@ def as_dense(z: Any, metric: str) -> Tensor:
         z = torch.from_numpy(z if z.flags.writeable and z.flags.c_contiguous else z.copy())
     # Sums over thousands of samples are taken in at least float32.
     dense: Tensor = z.detach().to(torch.promote_types(z.dtype, torch.float32))
-    _refuse_non_finite(dense, metric)
+    if not bool(dense.isfinite().all()):
+        raise ValueError(_NON_FINITE.format(metric))
     return dense
+
+
+def as_csr(z: Any, metric: str) -> sp.csr_array:
+    """`(samples, features)` in float64, each entry once, features ascending; of any input on the CPU."""
+    csr = canonical_csr(z, metric)
+    # Types of one kind: kernels are compiled once.
+    parts = csr.data.astype(np.float64), csr.indices.astype(np.int64), csr.indptr.astype(np.int64)
+    return sp.csr_array(parts, shape=csr.shape)
+
+
+def canonical_csr(z: Any, metric: str) -> sp.csr_array:
+    """`as_csr` in the input's own types, and where it can be without a copy: not to be written to."""
+    check(z, metric)
+    csr = sp.csr_array(z if sp.issparse(z) else as_dense(z, metric).numpy())
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    if not np.isfinite(csr.data).all():
+        raise ValueError(_NON_FINITE.format(metric))
+    return csr
+
+
+def for_products(z: Any, metric: str) -> Any:
+    """CSR where `z` is sparse or, on the CPU, zero nearly everywhere: products are faster then; else as given."""
+    check(z, metric)
+    if sp.issparse(z) or on_gpu(z):
+        return z
+    dense = as_dense(z, metric)
+    return canonical_csr(dense, metric) if int(dense.count_nonzero()) < _DENSE * dense.numel() else dense
+
+
+def row_lengths(csr: sp.csr_array) -> Any:
+    """`(samples,)` Euclidean lengths: in float64, where squares of float32 numbers neither overflow nor vanish."""
+    return np.sqrt(np.bincount(row_numbers(csr), weights=csr.data**2, minlength=csr.shape[0]))
+
+
+def row_numbers(csr: sp.csr_array) -> Any:
+    """`(entries,)`: the row of each stored entry."""
+    return np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+
+
+def unit_csr(z: Any, metric: str) -> sp.csr_array:
+    """`as_csr` with rows of length 1; an empty row stays empty."""
+    csr = as_csr(z, metric)
+    lengths = row_lengths(csr)
+    lengths[lengths == 0] = 1
+    csr.data /= np.repeat(lengths, np.diff(csr.indptr))
+    return csr
 
 
 def unit_rows(z: Tensor) -> Tensor:
@@ -50,50 +101,27 @@ def unit_columns(z: Tensor) -> Tensor:
 def active_entries(z: Any, metric: str) -> Entries:
     """Entries above the threshold in absolute value, rows L2-normalised first."""
     if sp.issparse(z):
-        _check(z, metric)
-        csr = sp.csr_array(z)
-        if not csr.has_canonical_format:
-            csr = csr.copy()
-            csr.sum_duplicates()
-        rows = torch.from_numpy(np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr)))
-        columns = torch.from_numpy(csr.indices.astype(np.int64))
-        # In float64, where squares of float32 numbers neither overflow nor vanish.
-        values = torch.from_numpy(csr.data.astype(np.float64))
-        _refuse_non_finite(values, metric)
-        squares = torch.zeros(csr.shape[0], dtype=values.dtype).index_add_(0, rows, values.square())
-        kept = values.abs() > EPSILON * squares.sqrt()[rows]
-        return Entries(rows[kept], columns[kept], csr.shape)
+        csr = as_csr(z, metric)
+        rows, columns = row_numbers(csr), csr.indices
+        kept = np.abs(csr.data) > np.repeat(EPSILON * row_lengths(csr), np.diff(csr.indptr))
+        if not kept.all():
+            rows, columns = rows[kept], columns[kept]
+        return Entries(torch.from_numpy(rows), torch.from_numpy(columns), csr.shape)
     dense = unit_rows(as_dense(z, metric))
     rows, columns = (dense.abs() > EPSILON).nonzero(as_tuple=True)
     return Entries(rows, columns, (dense.shape[0], dense.shape[1]))
 
 
-def _check(z: Any, metric: str) -> None:
+def on_gpu(z: Any) -> bool:
+    """Whether `z` lives where only torch reaches it."""
+    return isinstance(z, Tensor) and z.device.type != "cpu"
+
+
+def check(z: Any, metric: str) -> None:
+    """Refuse what is not a floating matrix with samples and features."""
     known = isinstance(z, Tensor | np.ndarray) or sp.issparse(z)
     if not known or not (z.is_floating_point() if isinstance(z, Tensor) else z.dtype.kind == "f"):
         found = z.dtype if known else type(z).__name__
         raise TypeError(f"{metric}: z is {found}, expected a floating torch, NumPy or SciPy sparse matrix")
     if z.ndim != 2 or 0 in z.shape:
         raise ValueError(f"{metric}: z has shape {tuple(z.shape)}, expected (samples, features), neither of them 0")
-
-
-def _refuse_non_finite(values: Tensor, metric: str) -> None:
-    if not bool(values.isfinite().all()):
-        raise ValueError(f"{metric}: z holds NaN or infinite values, expected finite ones")
-
-
-def as_labels(labels: Any, samples: int, metric: str) -> Tensor:
-    """`(samples,)` integers renumbered 0..classes-1."""
-    if labels is None:
-        raise TypeError(f"{metric}: labels are missing; it needs one integer label a sample")
-    if not isinstance(labels, Tensor):
-        labels = np.array(labels)
-        if labels.dtype.kind not in "iub":
-            raise ValueError(f"{metric}: labels are {labels.dtype}, expected {samples} integers")
-        labels = torch.from_numpy(labels)
-    if labels.is_floating_point() or labels.shape != (samples,):
-        raise ValueError(
-            f"{metric}: labels are {labels.dtype} of shape {tuple(labels.shape)}, expected {samples} integers"
-        )
-    inverse: Tensor = torch.unique(labels, return_inverse=True)[1]
-    return inverse

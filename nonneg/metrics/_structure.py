@@ -1,34 +1,13 @@
-"""How the features are spread: sparsity, live features, correlation, effective rank."""
+"""How the features relate: correlation, effective rank."""
 
 from typing import Any
 
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from nonneg.metrics._codes import active_entries, as_dense, unit_columns
-
-
-def sparsity(z: Any) -> float:
-    """Share of a sample's entries below 1e-5 in absolute value, averaged; rows L2-normalised first.
-
-    Example:
-        >>> sparsity(torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0]]))
-        0.625
-    """
-    active = active_entries(z, "sparsity")
-    samples, features = active.shape
-    return 1 - len(active.rows) / (samples * features)
-
-
-def live_features(z: Any) -> Tensor:
-    """`(features,)` booleans: active on at least one sample.
-
-    Example:
-        >>> live_features(torch.tensor([[1.0, 0.0], [2.0, 0.0]]))
-        tensor([ True, False])
-    """
-    active = active_entries(z, "live_features")
-    return torch.bincount(active.columns, minlength=active.shape[1]) > 0
+from nonneg.metrics._activity import active_counts
+from nonneg.metrics._codes import as_csr, as_dense, check, for_products, unit_columns
 
 
 def correlation_matrix(z: Any) -> Tensor:
@@ -50,9 +29,14 @@ def correlation(z: Any) -> float:
         >>> round(correlation(torch.tensor([[3.0, 3.0], [4.0, -4.0]])), 4)
         0.28
     """
-    dense = as_dense(z, "correlation")
-    columns = unit_columns(dense[:, live_features(dense)])
-    matrix = (columns.T @ columns).abs()
+    return correlation_of(gram(z, "correlation"), active_counts(z, "correlation") > 0)
+
+
+def correlation_of(products: Tensor, live: Tensor) -> float:
+    """Of `(features, features)` inner products."""
+    products = products[live][:, live]
+    lengths = products.diagonal().sqrt()
+    matrix = (products / lengths / lengths[:, None]).abs()
     n = len(matrix)
     return float((matrix.sum() - matrix.trace()) / (n * (n - 1))) if n > 1 else 0.0
 
@@ -64,12 +48,29 @@ def effective_rank(z: Any) -> float:
         >>> round(effective_rank(torch.eye(5)), 4)
         5.0
     """
-    # The Gram matrix in float64 costs what a product costs, a tenth of the SVD; it loses singular
-    # values under 1e-8 of the largest, which carry no entropy.
-    dense = as_dense(z, "effective_rank").double()
-    small = dense.T @ dense if dense.shape[0] > dense.shape[1] else dense @ dense.T
-    singular = torch.linalg.eigvalsh(small).clamp(min=0).sqrt()
+    check(z, "effective_rank")
+    return effective_rank_of(gram(z if z.shape[0] > z.shape[1] else z.T, "effective_rank"))
+
+
+def effective_rank_of(products: Tensor) -> float:
+    """Of `(features, features)` inner products, whose eigenvalues are the squared singular values.
+
+    The product in float64 costs a tenth of the SVD; it loses singular values under 1e-6 of the
+    largest, which carry no entropy.
+    """
+    squares = torch.linalg.eigvalsh(products)
+    noise = squares.abs().max() * len(squares) * torch.finfo(squares.dtype).eps
+    singular = squares.where(squares > noise, 0).sqrt()
     if not bool(singular.any()):
         return 0.0
-    share = singular / singular.sum()
-    return float(torch.special.entr(share).sum().exp())
+    return float(torch.special.entr(singular / singular.sum()).sum().exp())
+
+
+def gram(z: Any, metric: str) -> Tensor:
+    """`(features, features)` inner products of the columns, in float64."""
+    z = for_products(z, metric)
+    if sp.issparse(z):
+        csr = as_csr(z, metric)
+        return torch.from_numpy((csr.T @ csr).toarray())
+    dense = as_dense(z, metric).double()
+    return dense.T @ dense

@@ -2,9 +2,9 @@
 
 from nonneg.models._backbones import imported
 from nonneg.models._config import ModelConfig
-from nonneg.models._embed import embed_data
+from nonneg.models._embed import embed_data, source_for
 from nonneg.models._encoders import ENCODERS
-from nonneg.models._model import Layer, Model
+from nonneg.models._model import Layer, Model, projector_of
 from nonneg.models._resnet import ResNet
 from nonneg.models._store import fetched, load
 from nonneg.models._stream import Precision
@@ -21,5 +21,7 @@ __all__ = [
     "fetched",
     "imported",
     "load",
+    "projector_of",
+    "source_for",
     "thumbnails",
 ]

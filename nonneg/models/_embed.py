@@ -68,10 +68,10 @@ def embed_data(
         check_batch_size(batch_size)
     processes = started()
     model = load(run)
-    resize = model.config.resize if image_size == AS_TRAINED else image_size
-    source = open_source(data, split, image_size=resize, skip_broken=skip_broken, progress=progress)
     if image_size == AS_TRAINED:
-        source = _as_trained(source, model)
+        source = source_for(model, data, split, skip_broken=skip_broken, progress=progress)
+    else:
+        source = open_source(data, split, image_size=image_size, skip_broken=skip_broken, progress=progress)
     layers: tuple[Layer, ...] = ("encoder", "projector") if layer == "both" else (layer,)
     out = _beside(run, source) if out is None else out
     folders = {name: out if len(layers) == 1 else out.with_name(f"{out.stem}-{name}{out.suffix}") for name in layers}
@@ -117,8 +117,11 @@ def embed_data(
     return list(folders.values())
 
 
-def _as_trained(source: Source, model: Model) -> Source:
-    """The middle of each image, of the side the model was trained on; images of another side are refused."""
+def source_for(
+    model: Model, data: str, split: str = "train", skip_broken: bool = False, progress: bool = True
+) -> Source:
+    """Data with its images resized and cut as for the model's training; images of another side are refused."""
+    source = open_source(data, split, image_size=model.config.resize, skip_broken=skip_broken, progress=progress)
     side = model.config.image_size
     height, width = source.images.shape[1:3]
     if not side or (height, width) == (side, side):

@@ -46,7 +46,7 @@ class Model(nn.Module):
         """What a backbone that is not ours needs to be built again."""
         self._on_devices: dict[torch.device, tuple[Tensor, Tensor]] = {}
         self.encoder, self.encoder_width = self._built_encoder(saved)
-        self.projector = _projector(config, self.encoder_width)
+        self.projector = projector_of(config, self.encoder_width)
         self.classifier = nn.Linear(config.features, config.classes, bias=False) if config.classes else None
 
     def _built_encoder(self, saved: Mapping[str, Any] | None) -> tuple[nn.Module, int]:
@@ -83,11 +83,14 @@ class Model(nn.Module):
         Shape: `(batch, height, width, channels)` uint8 to `(batch, channels, height, width)` float32,
         `(pixel / 255 - mean) / std`; the memory stays channels last, which GPUs are fastest on.
         """
-        x = images.permute(0, 3, 1, 2).float() / 255
+        return self.standardised(images.permute(0, 3, 1, 2).float() / 255)
+
+    def standardised(self, views: Tensor) -> Tensor:
+        """What `forward` takes, from `(batch, channels, height, width)` floats in 0 to 1."""
         if not self.config.mean:
-            return x
-        mean, std = self._mean_and_std(x.device)
-        return (x - mean) / std
+            return views
+        mean, std = self._mean_and_std(views.device)
+        return (views - mean) / std
 
     def _mean_and_std(self, device: torch.device) -> tuple[Tensor, Tensor]:
         # Kept on the device: to bring them there anew would make each batch wait for the one before.
@@ -160,7 +163,8 @@ class Model(nn.Module):
         save(self, Path(folder))
 
 
-def _projector(config: ModelConfig, width: int) -> nn.Sequential:
+def projector_of(config: ModelConfig, width: int) -> nn.Sequential:
+    """A fresh projector of features `(batch, width)`, with the map at its end."""
     if config.projector_depth == 0 and config.features != width:
         raise InputError(
             f"features is {config.features} with projector_depth 0, expected the width of encoder"

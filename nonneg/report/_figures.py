@@ -1,6 +1,7 @@
 """Charts of the report as inline SVG that reads on light and dark paper."""
 
 import io
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 COLOURS = ("#8a8f98", "#d9722b", "#3b7dd8", "#4c9f70")
+MORE_COLOURS = ("#b5508f", "#8c6d31", "#6a5acd", "#2f4b5c")
 _STYLE: dict[Any, Any] = {
     "font.size": 9,
     "font.family": "sans-serif",
@@ -67,6 +69,37 @@ def over_time(logs: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
         axes[0].set(xlabel="epoch", ylabel="loss")
         axes[1].set(xlabel="epoch", ylabel="share of entries that are 0", ylim=(-0.03, 1.03))
         axes[0].legend(frameon=False)
+        return _svg(figure)
+
+
+def active_shares(shares: Mapping[str, npt.NDArray[Any]]) -> str:
+    """How large a share of the features is active on a sample, as histograms on one scale."""
+    with plt.rc_context(_STYLE):
+        figure, axis = plt.subplots(figsize=(5, 2.4))
+        for (name, values), colour in zip(shares.items(), COLOURS, strict=False):
+            weights = np.full(len(values), 1 / len(values))
+            axis.hist(values, [i / 40 for i in range(41)], weights=weights, color=colour, alpha=0.8, label=name)
+        axis.set(xlabel="share of the features that are active", ylabel="share of the samples", xlim=(0, 1))
+        axis.legend(frameon=False)
+        return _svg(figure)
+
+
+def curves(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], xlabel: str, ylabel: str) -> str:
+    """Lines of (x, y) points, a panel each group; a name has the same colour in all of them."""
+    names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
+    colours = dict(zip(names, itertools.cycle((*COLOURS, *MORE_COLOURS)), strict=False))
+    with plt.rc_context(_STYLE):
+        size = (4 * len(panels) + 1.6, 2.7)
+        figure, axes = plt.subplots(1, len(panels), figsize=size, sharey=True, squeeze=False, layout="constrained")
+        drawn = {}
+        for axis, (title, lines) in zip(axes[0], panels.items(), strict=True):
+            for name, points in lines.items():
+                marker = "." if len(points) < 15 else None
+                (drawn[name],) = axis.plot(*zip(*points, strict=True), color=colours[name], marker=marker)
+            axis.set(title=title, xlabel=xlabel)
+            axis.xaxis.get_major_locator().set_params(integer=True)
+        axes[0][0].set_ylabel(ylabel)
+        figure.legend([drawn[name] for name in names], names, loc="outside right center", frameon=False)
         return _svg(figure)
 
 

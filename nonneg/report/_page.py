@@ -65,7 +65,7 @@ def write_report(
             {name: c.per_feature[c.supported_features].numpy() for name, c in consistency.items()},
             {name: c.floor for name, c in consistency.items()},
         ),
-        "correlation": _figures.correlation_maps({s.name: _live_correlation(s.features) for s in sides}),
+        "correlation": _figures.correlation_maps({s.name: live_correlation(s.features) for s in sides}),
         "time": _figures.over_time({s.name: s.log for s in sides}),
     }
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
@@ -87,10 +87,8 @@ def write_report(
 def _strips(side: Side) -> list[dict[str, Any]]:
     """The most active features, each with its strongest samples."""
     features = side.features
-    live = np.flatnonzero(metrics.live_features(features.codes).numpy())
-    most_active = live[np.argsort(-features.expected_activation[live], kind="stable")[:FEATURES_SHOWN]]
     rows = []
-    for feature in map(int, most_active):
+    for feature in most_active(features, FEATURES_SHOWN):
         card = features.feature(feature, top=SAMPLES_SHOWN)
         labels = [features.label_name(int(features.labels[row])) for row in card.top]  # type: ignore[index]
         commonest = max(sorted(set(labels)), key=labels.count)
@@ -111,7 +109,13 @@ def _strips(side: Side) -> list[dict[str, Any]]:
     return rows
 
 
-def _live_correlation(features: Features) -> Any:
+def most_active(features: Features, count: int) -> list[int]:
+    """The live features with the largest expected activation, largest first."""
+    live = np.flatnonzero(metrics.live_features(features.codes).numpy())
+    return [int(i) for i in live[np.argsort(-features.expected_activation[live], kind="stable")[:count]]]
+
+
+def live_correlation(features: Features) -> Any:
     """Correlation of live features, those of one class beside each other so that blocks can be seen."""
     codes = features.codes.toarray() if features.is_sparse else features.codes
     labels = np.asarray(features.labels)

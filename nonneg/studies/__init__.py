@@ -6,6 +6,8 @@ from nonneg.studies._demo import Outcome, demo
 from nonneg.studies._diagnosis import Conversion, Diagnosis, Finding, Reading
 from nonneg.studies._doctor import diagnose
 from nonneg.studies._examine import examine
+from nonneg.studies._plan import Plan, plan_for
+from nonneg.studies._reproduce import reproduce
 from nonneg.studies._theory import print_theory
 
 __all__ = [
@@ -14,11 +16,14 @@ __all__ = [
     "Diagnosis",
     "Finding",
     "Outcome",
+    "Plan",
     "Reading",
     "compare",
     "compare_files",
     "demo",
     "diagnose",
     "examine",
+    "plan_for",
     "print_theory",
+    "reproduce",
 ]

@@ -5,8 +5,6 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
 from rich.console import Console
 from rich.progress import Progress
 from sklearn.exceptions import ConvergenceWarning
@@ -22,7 +20,6 @@ from nonneg.studies._peers import METHODS, Settings
 
 _TRANSDUCTIVE_ROWS = 2_000
 _PROBE_ITERATIONS = 1_000
-_CHUNK = 1024
 
 
 def compare(
@@ -136,12 +133,11 @@ def _measured(name: str, split: Split, settings: Settings) -> tuple[dict[str, fl
         notes.append(f"{method.title} did not converge within {fitted.stopped_at} iterations.")
     codes = fitted.encode(test)
     features = codes.shape[1]
-    active = (1 - metrics.sparsity(codes)) * features
     figures = {
         "features": float(features),
-        "active": active,
+        "active": (1 - metrics.sparsity(codes)) * features,
         "neighbours_kept": neighbours_kept(test, codes),
-        "bytes": 8 * active if active < features / 2 else 4.0 * features,
+        "bytes": metrics.stored_bytes(codes),
         "seconds": seconds,
     }
     if labels is not None:
@@ -162,21 +158,8 @@ def _measured(name: str, split: Split, settings: Settings) -> tuple[dict[str, fl
         if probe.n_iter_.max() >= _PROBE_ITERATIONS:
             notes.append(f"The probe of {method.title} did not converge within {_PROBE_ITERATIONS} iterations.")
     if split.test_pairs is not None:
-        figures["recall_at_1"] = _recall_at_1(fitted.encode(split.test_pairs), codes)
+        figures["recall_at_1"] = metrics.recall_at_k(fitted.encode(split.test_pairs), codes)
     return figures, notes
-
-
-def _recall_at_1(queries: Any, codes: Any) -> float:
-    """Share of the queries whose own row is the nearest of all; one level with it counts half, and so on."""
-    queries, codes = normalize(queries), normalize(codes)
-    rows, hits = int(queries.shape[0]), 0.0
-    for start in range(0, rows, _CHUNK):
-        block = queries[start : start + _CHUNK] @ codes.T
-        similarity = block.toarray() if sp.issparse(block) else block
-        own = similarity[np.arange(len(similarity)), np.arange(start, start + len(similarity))][:, None]
-        is_nearest = ~(similarity > own).any(1)
-        hits += float((is_nearest / (similarity == own).sum(1)).sum())
-    return hits / rows
 
 
 def _checked_names(methods: Sequence[str] | None) -> list[str]:

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from nonneg.convert import label_numbers
-from nonneg.data import open_source, open_vectors, read_column, split_name
+from nonneg.data import open_vectors, read_column, split_name
 from nonneg.errors import InputError
-from nonneg.features import Features, is_features
-from nonneg.models import load
+from nonneg.evaluate import open_features
+from nonneg.models import load, source_for
 from nonneg.studies._diagnosis import Diagnosis
 from nonneg.studies._doctor import diagnose
 from nonneg.training import load_recipe
@@ -35,13 +35,9 @@ def _opened(subject: str) -> tuple[Any, Any]:
     path = split_name(subject)[0]
     if not path.is_dir():
         return open_vectors(subject), None
-    beside = path.with_name(f"{path.name}.features")
-    if is_features(path) or (not (path / "config.toml").is_file() and is_features(beside)):
-        features = Features.load(path if is_features(path) else beside)
-    elif (path / "config.toml").is_file():
+    if (path / "config.toml").is_file():
         model, config = load(path), load_recipe(str(path / "config.toml"))
-        source = open_source(config.data, image_size=config.image_size, skip_broken=config.skip_broken)
-        features = model.embed(source, media=False)
+        features = model.embed(source_for(model, config.data, skip_broken=config.skip_broken), media=False)
     else:
-        raise InputError(f"{subject} is neither features nor a run, expected one of them or a file of vectors")
+        features = open_features(subject)
     return features.codes, None if features.labels is None else np.asarray(features.labels)

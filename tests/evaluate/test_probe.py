@@ -42,7 +42,7 @@ def test_noise_makes_validation_choose_a_stronger_regularisation():
         (Features(np.ones((4, 3), np.float32)), "the test features have no labels"),
         (Features(np.ones((4, 3), np.float32), labels=[-1] * 4), "the test features have no labels"),
         (Features(np.ones((4, 2), np.float32), labels=[0] * 4), "train has 3 features and test 2"),
-        (Features(np.ones((4, 3), np.float32), labels=[0] * 4, label_names="cba"), "name their labels differently"),
+        (Features(np.ones((4, 3), np.float32), labels=[0] * 4, label_names="abd"), "name their labels differently"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(test, message):
@@ -50,6 +50,21 @@ def test_what_cannot_be_compared_is_refused(test, message):
     train = Features(train.codes, labels=train.labels, label_names="abc")
     with pytest.raises(InputError, match=message):
         linear_probe(train, test)
+
+
+def test_classes_go_by_their_names():
+    train, test = blobs(0), blobs(1)
+    named = Features(train.codes, labels=train.labels, label_names="abc")
+    turned = Features(test.codes, labels=2 - test.labels, label_names="cba")
+    assert linear_probe(named, turned).accuracy == 1.0
+
+
+def test_hits_are_those_of_the_labelled_test_samples():
+    test = blobs(1, noise=0.6)
+    found = linear_probe(
+        blobs(0, noise=0.6), Features(test.codes, labels=np.where(np.arange(300) < 50, -1, test.labels))
+    )
+    assert found.hits.shape == (250,) and found.hits.mean() == found.accuracy < 1
 
 
 def test_too_few_samples_are_refused():

@@ -6,9 +6,11 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import scipy.stats
 import torch
 
 from nonneg import metrics
+from nonneg.metrics._tally import tally_of
 
 
 @pytest.fixture(params=[torch.float32, torch.float64], ids=["float32", "float64"])
@@ -27,7 +29,7 @@ def codes(request):
 
 @pytest.fixture
 def labels():
-    return torch.randint(0, 4, (60,), generator=torch.Generator().manual_seed(1)) * 3 - 1
+    return torch.randint(0, 4, (60,), generator=torch.Generator().manual_seed(1)) * 3 + 1
 
 
 def is_active(z):
@@ -80,6 +82,81 @@ def test_dense_features_score_exactly_the_largest_class(labels):
     result = metrics.class_consistency(z, labels)
     assert result.value == pytest.approx(largest / 60)
     assert result.excess == pytest.approx(0)
+
+
+def test_purity_and_entropy_equal_the_loop(codes, labels):
+    result = metrics.class_consistency(codes, labels)
+    active = is_active(codes)
+    commonest, supports, entropies = 0, 0, {}
+    for j in range(12):
+        classes = [int(y) for row, y in zip(active, labels, strict=True) if row[j]]
+        counts = np.unique(classes, return_counts=True)[1]
+        if len(classes):
+            commonest, supports = commonest + counts.max(), supports + len(classes)
+            entropies[j] = scipy.stats.entropy(counts)
+    assert result.purity == pytest.approx(commonest / supports)
+    assert result.entropy == pytest.approx(np.mean([h for j, h in entropies.items() if result.support[j] >= 10]))
+    assert result.per_feature_entropy[list(entropies)].tolist() == pytest.approx(list(entropies.values()))
+    assert math.isnan(result.per_feature_entropy[5])
+
+
+@pytest.mark.parametrize("classes", [3, 50, 300])
+def test_counting_on_the_cpu_equals_counting_by_torch(codes, classes):
+    y = torch.randint(0, classes, (60,), generator=torch.Generator().manual_seed(5))
+    rows, columns = (codes / codes.norm(dim=1, keepdim=True) > 1e-5).nonzero(as_tuple=True)
+    counts = torch.zeros(classes, 12, dtype=torch.int64).index_put_(
+        (y[rows], columns), torch.ones(len(rows), dtype=torch.int64), accumulate=True
+    )
+    expected = tally_of(counts)
+    result = metrics.class_consistency(codes, y, permutations=0)
+    assert result.support.tolist() == expected.support.tolist()
+    torch.testing.assert_close(result.per_feature, expected.commonest / expected.support.double(), equal_nan=True)
+    torch.testing.assert_close(result.per_feature_entropy, expected.entropy, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        lambda z, y: metrics.class_consistency(z, y).supported,
+        lambda z, y: metrics.class_consistency(z, y).floor,
+        metrics.precision_at_k,
+        metrics.mean_average_precision,
+    ],
+)
+def test_samples_with_a_negative_label_are_left_out(metric, codes, labels):
+    known = torch.arange(60) % 5 != 0
+    partly = torch.where(known, labels, -1 - torch.arange(60) % 3)
+    for kind in (lambda z: z, lambda z: z.numpy(), lambda z: sp.csr_array(z.numpy())):
+        assert metric(kind(codes), partly) == pytest.approx(metric(codes[known], labels[known]), rel=1e-12)
+
+
+def test_labels_that_are_all_negative_are_refused(codes):
+    with pytest.raises(ValueError, match="all negative"):
+        metrics.class_consistency(codes, -np.ones(60, int))
+
+
+def test_activity_equals_the_loop(codes):
+    codes[:50, 1] = 1.0
+    result = metrics.activity(codes, dense=0.8)
+    frequency = np.mean(is_active(codes), axis=0)
+    assert result.frequency.tolist() == pytest.approx(frequency.tolist())
+    assert (result.live, result.dead, result.dense) == (11, 1, 1)
+    assert metrics.activity(codes, dense=0.0).dense == 11
+
+
+def test_hoyer_equals_the_loop_and_leaves_empty_rows_out(codes):
+    z = codes * torch.tensor([1.0, -1.0]).repeat(6)
+    rows = [row for row in z.tolist() if any(row)]
+    lengths = [(sum(abs(v) for v in row), math.sqrt(sum(v * v for v in row))) for row in rows]
+    expected = np.mean([(math.sqrt(12) - one / two) / (math.sqrt(12) - 1) for one, two in lengths])
+    assert metrics.hoyer(z) == pytest.approx(expected, rel=1e-6)
+    assert len(rows) < 60
+    assert math.isnan(metrics.hoyer(torch.zeros(3, 4)))
+
+
+def test_expected_activation_equals_the_loop(codes):
+    units = [[v / (math.sqrt(sum(w * w for w in row)) or 1) for v in row] for row in codes.tolist()]
+    assert metrics.expected_activation(codes).tolist() == pytest.approx(np.mean(units, axis=0).tolist())
 
 
 def test_sparsity_and_live_features_equal_the_loop(codes):
@@ -170,6 +247,12 @@ def test_lengths_that_overflow_or_vanish_in_float32_do_not_matter(labels):
         metrics.sparsity,
         metrics.correlation,
         metrics.effective_rank,
+        metrics.hoyer,
+        metrics.expected_activation,
+        lambda z: metrics.match(z, z),
+        lambda z: metrics.sepin(z, z),
+        lambda z: metrics.recall_at_k(z, z),
+        lambda z: metrics.mutual_information_gap(z, {"a": np.arange(60) % 3}),
         lambda z: metrics.class_consistency(z, np.arange(60) % 3),
         lambda z: metrics.precision_at_k(z, np.arange(60) % 3),
         lambda z: metrics.mean_average_precision(z, np.arange(60) % 3),
@@ -199,6 +282,15 @@ def test_the_seed_decides_the_permutations(codes, labels):
         metrics.sparsity,
         metrics.correlation,
         metrics.effective_rank,
+        metrics.hoyer,
+        lambda z: metrics.activity(z).dense,
+        lambda z: float(metrics.expected_activation(z)[2]),
+        lambda z: float(metrics.match(z, z.T[:12].T).cosine.sum()),
+        lambda z: float(metrics.agreement([z, abs(z), z])),
+        lambda z: metrics.recall_at_k(z, abs(z), k=3),
+        lambda z: metrics.sepin(z, abs(z), k=[3]).at[3],
+        lambda z: float(metrics.mutual_information_gap(z, {"a": np.arange(60) % 3}, binning="zero-quantiles")),
+        lambda z: metrics.class_consistency(z, np.arange(60) % 3).entropy,
         lambda z: float(metrics.class_consistency(z, np.arange(60) % 3)),
         lambda z: metrics.class_consistency(z, np.arange(60) % 3).floor,
         lambda z: metrics.precision_at_k(z, np.arange(60) % 3),
@@ -232,5 +324,5 @@ def test_bad_input_is_refused_by_name(z, labels, message):
 
 
 def test_k_must_be_smaller_than_the_number_of_samples():
-    with pytest.raises(ValueError, match="k is 4, expected 1 to 3 for 4 samples"):
+    with pytest.raises(ValueError, match="k is 4, expected 1 to 3 for 4 labelled samples"):
         metrics.precision_at_k(torch.ones(4, 2), [0, 1, 0, 1], k=4)

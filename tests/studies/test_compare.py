@@ -5,7 +5,6 @@ import sys
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from rich.console import Console
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
@@ -13,7 +12,6 @@ from sklearn.preprocessing import normalize
 from nonneg import InputError, NonNegativeEmbedding
 from nonneg.convert import neighbours_kept
 from nonneg.studies import compare
-from nonneg.studies._compare import _recall_at_1
 from nonneg.studies._held_out import split_rows
 from nonneg.studies._peers import METHODS, Settings, symmetric_nmf
 
@@ -73,12 +71,6 @@ def test_the_split_is_the_same_for_all_and_shares_no_row(given):
     both = np.concatenate([first.train, first.test])
     assert len(np.unique(both, axis=0)) == 250
     assert np.allclose(np.linalg.norm(first.train, axis=1), 1)
-
-
-def test_recall_counts_ties_by_their_share():
-    codes = sp.csr_array(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
-    assert _recall_at_1(codes, codes) == pytest.approx((0.5 + 0.5 + 1) / 3)
-    assert _recall_at_1(np.array([[0.0, 1.0], [1.0, 0.0]]), np.eye(2)) == 0
 
 
 def test_without_labels_or_pairs_their_columns_are_left_out(given):

@@ -1,0 +1,110 @@
+"""What a retrained model takes over from the one before: the names of its features, and their numbers."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from nonneg import metrics
+from nonneg.errors import InputError
+from nonneg.evaluate._columns import with_columns
+from nonneg.evaluate._matching import Array, Matching, aligned, match_features
+from nonneg.evaluate._subject import open_features
+from nonneg.features import Features, is_features
+
+
+def carry_names(old: Features, new: Features, least: float = 0.5) -> Features:
+    """The new features, called as the old ones they match; names that they have already stay.
+
+    Args:
+        old: features with names.
+        new: of the same samples, in any order.
+        least: cosine from which two features count as the same.
+
+    Example:
+        >>> codes = np.eye(3, dtype=np.float32)
+        >>> old, new = Features(codes, names={0: "cat", 1: "dog"}), Features(codes[:, [2, 0, 1]])
+        >>> carry_names(old, new).names
+        mappingproxy({1: 'cat', 2: 'dog'})
+    """
+    a, b = _same(old, new, least)
+    carried = {int(j): old.names[int(i)] for i, j in zip(a, b, strict=True) if int(i) in old.names}
+    return new.with_names({feature: name for feature, name in carried.items() if feature not in new.names})
+
+
+def reordered(old: Features, new: Features, least: float = 0.5) -> Features:
+    """The new features in another order: what matches an old feature has its number, the rest fill the gaps.
+
+    Where a number lies beyond the new features, empty ones make up the difference. Provenance says under
+    "reordered" which column each feature had; -1 is an empty one.
+
+    Args:
+        old: the features to go by.
+        new: of the same samples, in any order.
+        least: cosine from which two features count as the same.
+
+    Example:
+        >>> codes = np.eye(3, dtype=np.float32)
+        >>> bool((reordered(Features(codes), Features(codes[:, [2, 0, 1]])).codes == codes).all())
+        True
+    """
+    a, b = _same(old, new, least)
+    columns = np.full(max(new.shape[1], int(a.max(initial=-1)) + 1), -1)
+    columns[a] = b
+    rest = np.setdiff1d(np.arange(new.shape[1]), b)
+    columns[np.flatnonzero(columns < 0)[: len(rest)]] = rest
+    return with_columns(new, columns, {"reordered": {"columns": columns.tolist(), "least": least}})
+
+
+def match_folders(
+    folders: Sequence[str],
+    *,
+    signed: bool = True,
+    least: float = 0.5,
+    names: bool = False,
+    reorder: bool = False,
+    out: Path | None = None,
+    overwrite: bool = False,
+) -> Matching:
+    """`match_features` of folders; the second one's features can be written again, named or ordered as the first's.
+
+    Args:
+        folders: features folders, or runs with features beside them.
+        signed: as for `match_features`.
+        least: cosine from which two features count as the same; so many are counted, too.
+        names, reorder: carry names over; give matched features their old numbers.
+        out: the folder for what comes of either.
+        overwrite: replace earlier features there.
+    """
+    writes = names or reorder
+    if len(folders) < 2:
+        raise InputError(f"features folders given: {len(folders)}, expected two or more")
+    if writes and len(folders) > 2:
+        raise InputError(f"features folders given: {len(folders)}, expected two: the old ones and the new ones")
+    if writes != (out is not None):
+        lacks = "a folder to write to, as --out" if writes else "--carry-names or --reorder with it"
+        raise InputError(f"{'--out is missing' if writes else f'--out is {out}'}, expected {lacks}")
+    if out is not None and out.exists() and not (overwrite and is_features(out)):
+        raise InputError(f"{out} exists already; choose another --out, or --overwrite to replace features")
+    _require_cosine(least)
+    features = [open_features(folder) for folder in folders]
+    matching = match_features(*features, signed=signed)
+    matching = dataclasses.replace(matching, levels=tuple(sorted({*matching.levels, least})))
+    if out is not None:
+        new = reordered(features[0], features[1], least) if reorder else features[1]
+        (carry_names(features[0], new, least) if names else new).save(out, overwrite=overwrite)
+    return matching
+
+
+def _same(old: Features, new: Features, least: float) -> tuple[Array, Array]:
+    """Features of `old` and of `new` whose match has at least this cosine."""
+    _require_cosine(least)
+    found = metrics.match(old.codes, aligned(old, new))
+    same = found.cosine >= least
+    return found.a[same].numpy(), found.b[same].numpy()
+
+
+def _require_cosine(least: float) -> None:
+    if not 0 <= least <= 1:
+        raise InputError(f"least is {least}, expected a cosine from 0 to 1")

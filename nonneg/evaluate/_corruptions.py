@@ -1,0 +1,155 @@
+"""Corrupted images, to see how robust features are: fifteen kinds at five severities, on the device."""
+
+import math
+import zlib
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from nonneg.data import Source
+from nonneg.errors import InputError
+from nonneg.evaluate import _corruption_kinds as kinds
+from nonneg.evaluate._changed import changed_source
+from nonneg.evaluate._corruption_jpeg import jpeg
+from nonneg.views import uniform
+
+Five = tuple[float, float, float, float, float]
+Kind = tuple[Callable[..., Tensor], tuple[tuple[Five, Five], ...]]
+
+SEVERITIES = (1, 2, 3, 4, 5)
+_SMALL, _LARGE = 32, 224
+_VALUES_AT_A_TIME = 2**22  # of the images: as floats, with all that is made of them, some hundred megabytes
+_VIEW = 0xC0  # among a sample's views, where no training draws
+
+# For each parameter of an operation its five severities, at 32 pixels a side and at 224. They are those of
+# CIFAR-10-C and of ImageNet-C, but for elastic and for motion_blur, whose trail grows at each of them.
+_KINDS: dict[str, Kind] = {
+    "gaussian_noise": (kinds.gaussian_noise, (((0.04, 0.06, 0.08, 0.09, 0.1), (0.08, 0.12, 0.18, 0.26, 0.38)),)),
+    "shot_noise": (kinds.shot_noise, (((500, 250, 100, 75, 50), (60, 25, 12, 5, 3)),)),
+    "impulse_noise": (kinds.impulse_noise, (((0.01, 0.02, 0.03, 0.05, 0.07), (0.03, 0.06, 0.09, 0.17, 0.27)),)),
+    "speckle_noise": (kinds.speckle_noise, (((0.06, 0.1, 0.12, 0.16, 0.2), (0.15, 0.2, 0.35, 0.45, 0.6)),)),
+    "gaussian_blur": (kinds.gaussian_blur, (((0.4, 0.6, 0.7, 0.8, 1), (1, 2, 3, 4, 6)),)),
+    "defocus_blur": (
+        kinds.defocus_blur,
+        (((0.3, 0.4, 0.5, 1, 1.5), (3, 4, 6, 8, 10)), ((0.4, 0.5, 0.6, 0.2, 0.1), (0.1, 0.5, 0.5, 0.5, 0.5))),
+    ),
+    "motion_blur": (kinds.motion_blur, (((1, 1.5, 2, 2.25, 2.5), (3, 5, 8, 12, 15)),)),
+    "zoom_blur": (kinds.zoom_blur, (((0.05, 0.1, 0.15, 0.2, 0.25), (0.1, 0.15, 0.2, 0.25, 0.3)),)),
+    "fog": (
+        kinds.fog,
+        (((0.2, 0.5, 0.75, 1, 1.5), (1.5, 2, 2.5, 2.5, 3)), ((3, 3, 2.5, 2, 1.75), (2, 2, 1.7, 1.5, 1.4))),
+    ),
+    "snow": (
+        kinds.snow,
+        (
+            ((0.1, 0.1, 0.15, 0.25, 0.3), (0.1, 0.2, 0.55, 0.55, 0.55)),
+            ((0.2, 0.2, 0.3, 0.3, 0.3), (0.3, 0.3, 0.3, 0.3, 0.3)),
+            ((1, 1, 1.75, 2.25, 1.25), (3, 2, 4, 4.5, 2.5)),
+            ((0.6, 0.5, 0.55, 0.6, 0.65), (0.5, 0.5, 0.9, 0.85, 0.85)),
+            ((3, 4, 4, 6, 12), (4, 4, 8, 8, 12)),
+            ((0.95, 0.9, 0.9, 0.85, 0.8), (0.8, 0.7, 0.7, 0.65, 0.55)),
+        ),
+    ),
+    "brightness": (kinds.brightness, (((0.05, 0.1, 0.15, 0.2, 0.3), (0.1, 0.2, 0.3, 0.4, 0.5)),)),
+    "contrast": (kinds.contrast, (((0.75, 0.5, 0.4, 0.3, 0.15), (0.4, 0.3, 0.2, 0.1, 0.05)),)),
+    "elastic": (
+        kinds.elastic,
+        (((0.5, 0.7, 0.9, 1.2, 1.5), (2, 2.75, 3.5, 4.5, 6)), ((2.5, 2.5, 2.5, 2.5, 2.5), (12, 12, 12, 12, 12))),
+    ),
+    "pixelate": (kinds.pixelate, (((0.95, 0.9, 0.85, 0.75, 0.65), (0.6, 0.5, 0.4, 0.3, 0.25)),)),
+    "jpeg": (jpeg, (((80, 65, 58, 50, 40), (25, 18, 15, 10, 7)),)),
+}
+KINDS = tuple(_KINDS)
+
+
+def corrupt(images: Tensor, kind: str, severity: int, seed: int = 0, samples: Tensor | None = None) -> Tensor:
+    """The images after one kind of corruption, made where they are.
+
+    A sample's random numbers follow from (seed, sample, kind) alone: it is corrupted the same whatever
+    the batch, and at every severity by the same noise, only more of it.
+
+    Args:
+        images: `(batch, height, width, channels)` uint8 of 1 or 3 channels.
+        kind: one of `KINDS`.
+        severity: 1 to 5. At up to 32 pixels a side the strengths are those of CIFAR-10-C, from 224 on those
+            of ImageNet-C, and between the two in between.
+        seed: of the random numbers, 0 to 2⁶⁴ − 1.
+        samples: `(batch,)` int64, the samples' numbers in the data; 0, 1, … if left out.
+
+    Returns:
+        Images of the same shape and type.
+
+    Example:
+        >>> images = torch.full((2, 8, 8, 1), 100, dtype=torch.uint8)
+        >>> corrupt(images, "brightness", 4)[0, 0, 0]
+        tensor([151], dtype=torch.uint8)
+    """
+    check_corruption(kind, severity)
+    if images.dtype != torch.uint8 or images.dim() != 4 or images.shape[3] not in (1, 3) or 0 in images.shape[1:]:
+        raise InputError(
+            f"images are {str(images.dtype).removeprefix('torch.')} of shape {tuple(images.shape)}, expected uint8 of"
+            " (batch, height, width, 1 or 3)"
+        )
+    samples = torch.arange(len(images), device=images.device) if samples is None else samples.to(images.device)
+    if samples.shape != images.shape[:1]:
+        raise InputError(f"samples have shape {tuple(samples.shape)}, expected ({len(images)},), one number an image")
+    rows = max(1, _VALUES_AT_A_TIME // math.prod(images.shape[1:]))
+    out = torch.empty_like(images)
+    for start in range(0, len(images), rows):
+        part = slice(start, start + rows)
+        out[part] = _corrupted(images[part], kind, severity, seed, samples[part])
+    return out
+
+
+def check_corruption(kind: str, severity: int) -> None:
+    """Refuse by name what there is not."""
+    if kind not in _KINDS:
+        raise InputError(f"kind is {kind!r}, expected one of {', '.join(KINDS)}")
+    if severity not in SEVERITIES or isinstance(severity, float):
+        raise InputError(f"severity is {severity!r}, expected a whole number from 1 to 5")
+
+
+def _corrupted(images: Tensor, kind: str, severity: int, seed: int, samples: Tensor) -> Tensor:
+    operation, parameters = _KINDS[kind]
+    # By its name, not its place: another kind in the table would move no random number.
+    name = zlib.crc32(kind.encode())
+
+    def numbers(n: int) -> Tensor:
+        return uniform(n, seed, name, samples, _VIEW)
+
+    x = images.permute(0, 3, 1, 2).float().contiguous() / 255
+    strength = [_between(small[severity - 1], large[severity - 1], x.shape[2:]) for small, large in parameters]
+    return (operation(x, numbers, *strength).clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1)
+
+
+def _between(small: float, large: float, sides: tuple[int, ...]) -> float:
+    """The strength at these sides: a power of the side that passes through both."""
+    place = math.log(max(sides) / _SMALL) / math.log(_LARGE / _SMALL)
+    return float(small * (large / small) ** min(1.0, max(0.0, place)))
+
+
+def corrupted_source(
+    source: Source, kind: str, severity: int, seed: int = 0, device: str | torch.device | None = None
+) -> Source:
+    """The source with its images corrupted batch by batch as they are read: nothing is kept of them.
+
+    It can be embedded like any other, and be tested on; `take` puts rows of it into memory.
+
+    Args:
+        source: images as uint8.
+        kind, severity, seed: as in `corrupt`; a sample's number is its row.
+        device: where to corrupt; None is a CUDA device if there is one.
+
+    Example:
+        >>> from nonneg.data import open_source
+        >>> foggy = corrupted_source(open_source("digits", "test"), "fog", 3)
+        >>> foggy.name, foggy.images[:5].shape
+        ('digits/test/fog-3', (5, 8, 8, 1))
+    """
+    check_corruption(kind, severity)
+
+    def change(images: Tensor, samples: Tensor) -> Tensor:
+        return corrupt(images, kind, severity, seed, samples)
+
+    return changed_source(source, f"{kind}-{severity}", change, device)

@@ -1,0 +1,224 @@
+"""The figures that `measure` gathers: what each part says of one subject and layer."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nonneg import metrics
+from nonneg.errors import InputError
+from nonneg.evaluate._augmented import augmented_probe
+from nonneg.evaluate._changed import viewed_source
+from nonneg.evaluate._corruptions import KINDS, corrupted_source
+from nonneg.evaluate._fine_tune import fine_tune
+from nonneg.evaluate._neighbours import neighbour_hits
+from nonneg.evaluate._probe import fit_probe, linear_probe
+from nonneg.evaluate._scarce import few_labels, noisy_labels
+from nonneg.evaluate._statistics import bootstrap_interval
+from nonneg.evaluate._subject import Subject, Trained
+from nonneg.features import Features
+from nonneg.models import Layer, source_for
+
+Array = npt.NDArray[np.float64]
+PERCENT, DECIMALS, COUNT = "{:.1%}", "{:.3f}", "{:.0f}"
+SHARES = (0.01, 0.1)
+NOISE_RATES = (0.2, 0.4, 0.6, 0.8, 0.9)
+SEVERITIES = (1, 2, 3, 4, 5)
+_VIEWED = 2_048  # test images whose two views SEPIN looks at
+_RESAMPLES = 40  # of class consistency: enough for its standard error
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number.
+
+    Attributes:
+        key: what it is called in JSON.
+        layer: of the model.
+        title: what a table calls it.
+        value: the number.
+        form: how it is printed.
+        samples: the value of each test sample, where the number is their mean; for intervals and paired differences.
+        interval: 95%, over samples, or None where there is none.
+    """
+
+    key: str
+    layer: Layer
+    title: str
+    value: float
+    form: str = PERCENT
+    samples: Array | None = None
+    interval: tuple[float, float] | None = None
+
+
+def _mean_figure(key: str, layer: Layer, title: str, samples: Any) -> Figure:
+    values = np.asarray(samples, np.float64)
+    return Figure(key, layer, title, float(np.nanmean(values)), PERCENT, values, bootstrap_interval(values))
+
+
+def structure(subject: Subject) -> Iterator[Figure]:
+    """How sparse, live, apart and consistent the features are."""
+    for layer, features in subject.whole.items():
+        codes = features.codes
+        if features.labels is not None:
+            yield from _consistency(features, layer)
+        yield Figure("sparsity", layer, "sparsity", metrics.sparsity(codes))
+        yield Figure("hoyer", layer, "Hoyer sparsity", metrics.hoyer(codes), DECIMALS)
+        activity = metrics.activity(codes)
+        yield Figure("live", layer, "live features", activity.live, COUNT)
+        yield Figure("dense", layer, "dense features, active on over half", activity.dense, COUNT)
+        yield Figure("features", layer, "features", features.shape[1], COUNT)
+        yield Figure("correlation", layer, "correlation", metrics.correlation(codes), DECIMALS)
+        yield Figure("effective_rank", layer, "effective rank", metrics.effective_rank(codes), "{:.1f}")
+
+
+def _consistency(features: Features, layer: Layer) -> Iterator[Figure]:
+    labels = np.asarray(features.labels)
+    codes, labels = features.codes[labels >= 0], labels[labels >= 0]
+    found = metrics.class_consistency(codes, labels)
+    rng = np.random.default_rng(0)
+    drawn = []
+    for _ in range(_RESAMPLES):
+        rows = np.sort(rng.integers(0, len(labels), len(labels)))
+        again = metrics.class_consistency(codes[rows], labels[rows], permutations=0)
+        drawn.append((again.value, again.supported))
+    reach = 1.96 * np.std(drawn, axis=0, ddof=1)
+    for i, (key, title, value) in enumerate(
+        (
+            ("class_consistency", "class consistency", found.value),
+            ("class_consistency_supported", "… of features with 10 or more active", found.supported),
+        )
+    ):
+        yield Figure(key, layer, title, value, PERCENT, None, (value - reach[i], value + reach[i]))
+    yield Figure("class_consistency_floor", layer, "… by chance", found.floor)
+    yield Figure("class_consistency_excess", layer, "… above chance", found.excess)
+    yield Figure("class_entropy", layer, "… entropy of classes", found.entropy, DECIMALS)
+
+
+def neighbours(subject: Subject) -> Iterator[Figure]:
+    """Retrieval, and the k nearest as a classifier."""
+    for layer, features in subject.whole.items():
+        at_10 = metrics.precision_at_k(features.codes, features.labels, k=10, reduce=False)
+        yield _mean_figure("precision_at_10", layer, "precision@10", at_10)
+        average = metrics.mean_average_precision(features.codes, features.labels, k=10, reduce=False)
+        yield _mean_figure("map_at_10", layer, "mAP@10", average)
+        hits = neighbour_hits(subject.train[layer], subject.test[layer])
+        yield _mean_figure("neighbours", layer, "20 nearest neighbours", hits)
+
+
+def probe(subject: Subject) -> Iterator[Figure]:
+    """Logistic regression on cached features."""
+    for layer, test in subject.test.items():
+        yield _mean_figure("probe", layer, "linear probe", linear_probe(subject.train[layer], test).hits)
+
+
+def scarce_labels(subject: Subject) -> Iterator[Figure]:
+    """The probe with few labels."""
+    for layer, test in subject.test.items():
+        for share in SHARES:
+            hits = few_labels(subject.train[layer], test, share).hits
+            yield _mean_figure(f"probe_{share:g}_of_labels", layer, f"probe, {share:.0%} of the labels", hits)
+
+
+def label_noise(subject: Subject) -> Iterator[Figure]:
+    """The probe with wrong labels."""
+    for layer, test in subject.test.items():
+        for rate in NOISE_RATES:
+            hits = noisy_labels(subject.train[layer], test, rate).hits
+            yield _mean_figure(f"probe_{rate:g}_wrong", layer, f"probe, {rate:.0%} of the labels wrong", hits)
+
+
+def sepin(subject: Subject) -> Iterator[Figure]:
+    """What each feature alone tells of a sample, from two views of test images."""
+    trained = _required(subject, "sepin")
+    first = trained.test.take(np.arange(min(_VIEWED, len(trained.test))))
+    views = [viewed_source(first, trained.config.views, view, trained.config.seed) for view in (0, 1)]
+    seen = [trained.model.embed(source, "both", media=False) for source in views]
+    for layer in ("encoder", "projector"):
+        found = metrics.sepin(seen[0][layer].codes, seen[1][layer].codes, k=(1, 10, 100, None))
+        for k, value in found.at.items():
+            error = found.standard_error[k]
+            key, title = ("sepin_all", "SEPIN, all") if k is None else (f"sepin_at_{k}", f"SEPIN@{k}")
+            reach = (value - 1.96 * error, value + 1.96 * error)
+            yield Figure(key, layer, title, value, "{:.4f}", None, reach)
+
+
+def corruptions(subject: Subject) -> Iterator[Figure]:
+    """The probe, fitted on clean images, told corrupted ones."""
+    trained = _required(subject, "corruptions")
+    fitted = {layer: fit_probe(features) for layer, features in subject.train.items()}
+    hits: dict[tuple[Layer, str], list[Any]] = {}
+    for kind in KINDS:
+        for severity in SEVERITIES:
+            worse = corrupted_source(trained.test, kind, severity)
+            features = trained.model.embed(worse, "both", media=False)
+            for layer, probe in fitted.items():
+                hits.setdefault((layer, kind), []).append(probe.test(features[layer]).hits)
+    for layer in fitted:
+        each = {kind: np.mean(hits[layer, kind], axis=0) for kind in KINDS}
+        yield _mean_figure("corruptions", layer, "probe, corrupted images", np.mean(list(each.values()), axis=0))
+        for kind, values in each.items():
+            name = kind.replace("_", " ").replace("-", " ")
+            yield _mean_figure(f"corruption_{kind}", layer, f"probe, {name}", values)
+
+
+def augmented(subject: Subject, epochs: int = 50) -> Iterator[Figure]:
+    """The paper's probe: SGD on views."""
+    trained = _required(subject, "augmented-probe")
+    found = augmented_probe(trained.model, trained.train, trained.test, epochs=epochs, seed=subject.seed or 0)
+    yield Figure("augmented_probe", "encoder", "linear probe by SGD on views", found.accuracy)
+
+
+def fine_tuning(subject: Subject, epochs: int = 30) -> Iterator[Figure]:
+    """All weights trained on."""
+    trained = _required(subject, "fine-tuning")
+    found = fine_tune(trained.model, trained.train, trained.test, epochs=epochs, seed=subject.seed or 0)
+    yield Figure("fine_tuning", "encoder", "fine-tuned", found.accuracy)
+
+
+def transfer(subject: Subject, data: str) -> Iterator[Figure]:
+    """The probe on another data set's features, fitted on its train split."""
+    trained = _required(subject, "transfer")
+    train, test = (
+        trained.model.embed(source_for(trained.model, data, split), "both", media=False) for split in ("train", "test")
+    )
+    for layer, features in test.items():
+        hits = linear_probe(train[layer], features).hits
+        yield _mean_figure(f"transfer_{_name(data)}", layer, f"probe on {_name(data)}", hits)
+
+
+def shifted(subject: Subject, data: str) -> Iterator[Figure]:
+    """The probe fitted on the subject's own data, told images of the same classes that look otherwise."""
+    trained = _required(subject, "shifted")
+    features = trained.model.embed(source_for(trained.model, data, "test"), "both", media=False)
+    for layer, train in subject.train.items():
+        hits = fit_probe(train).test(features[layer]).hits
+        yield _mean_figure(f"shifted_{_name(data)}", layer, f"probe, told {_name(data)}", hits)
+
+
+def _name(data: str) -> str:
+    return Path(data).name or data
+
+
+def _required(subject: Subject, part: str) -> Trained:
+    if subject.trained is None:
+        raise InputError(f"{part} needs a trained run, expected one instead of {subject.path}")
+    return subject.trained
+
+
+PARTS: dict[str, Callable[..., Iterator[Figure]]] = {
+    "structure": structure,
+    "probe": probe,
+    "neighbours": neighbours,
+    "few-labels": scarce_labels,
+    "label-noise": label_noise,
+    "sepin": sepin,
+    "corruptions": corruptions,
+    "augmented-probe": augmented,
+    "fine-tuning": fine_tuning,
+}
+NEED_LABELS = {"probe", "neighbours", "few-labels", "label-noise", "corruptions", "augmented-probe", "fine-tuning"}
+NEED_RUN = {"sepin", "corruptions", "augmented-probe", "fine-tuning"}

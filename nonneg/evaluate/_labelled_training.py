@@ -1,0 +1,181 @@
+"""Training with labels on cropped and mirrored images: what the augmented probe and fine-tuning share."""
+
+import copy
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nonneg.data import Source
+from nonneg.errors import InputError
+from nonneg.models import Layer, Model, Precision
+from nonneg.models._stream import embed_rows
+from nonneg.training import TrainConfig
+from nonneg.training._feed import open_feed
+from nonneg.training._optimisers import learning_rate, optimiser_of, set_learning_rate
+from nonneg.training._progress import progress_bar
+from nonneg.training.loop import epoch_order
+from nonneg.views import ViewConfig, random_views
+
+CROP_AND_FLIP = ViewConfig(crop_least=0.08, flip_p=0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What is trained on what, and where.
+
+    Attributes:
+        model: a copy of the given one, on the device.
+        train, test: samples with labels.
+        rows: `(samples,)` int64, those of `train` to train on.
+        classes: labels are below it.
+        device: where to compute.
+        precision: bf16-mixed on a GPU.
+    """
+
+    model: Model
+    train: Source
+    test: Source
+    rows: npt.NDArray[np.int64]
+    classes: int
+    device: torch.device
+    precision: Precision
+
+    def codes(self, views: Tensor, layer: Layer) -> Tensor:
+        """`(batch, width)` float32 of views `(batch, channels, height, width)` in 0 to 1."""
+        views = self.model.standardised(views)
+        if self.device.type == "cuda":
+            views = views.contiguous(memory_format=torch.channels_last)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16-mixed"):
+            codes: Tensor = self.model(views, layer)
+        return codes.float()
+
+    def test_codes(self, layer: Layer) -> tuple[Tensor, Tensor]:
+        """Codes `(samples, width)` of the test images as they are, batch norm in evaluation mode, and their labels."""
+        images, labels = _as_trained(self.test.images, self.model), _labels(self.test)
+        batches = embed_rows(
+            self.model, images, range(len(images)), (layer,), device=self.device, precision=self.precision
+        )
+        codes = torch.cat([torch.from_numpy(batch.layers[layer]).to(self.device) for batch in batches])
+        has_label = torch.from_numpy(labels >= 0).to(self.device)
+        return codes[has_label], torch.from_numpy(labels).to(self.device)[has_label]
+
+
+def prepared(name: str, model: Model, train: Source, test: Source, device: str | torch.device | None) -> Trial:
+    """The copy to work on; what cannot be learnt or tested is refused first."""
+    for which, source in (("train", train), ("test", test)):
+        if source.labels is None or not (source.labels >= 0).any():
+            raise InputError(f"{name}: the {which} samples have no labels")
+        if source.images.shape[3] != model.config.channels:
+            found, expected = source.images.shape[3], model.config.channels
+            raise InputError(f"{name}: the {which} images have {found} channels, the model expects {expected}")
+    if train.label_names and test.label_names and train.label_names != test.label_names:
+        raise InputError(f"{name}: train and test name their labels differently, expected the same classes")
+    train = replace(train, images=np.asanyarray(train.images))  # those of a corrupted source are made here
+    labels = _labels(train)
+    rows = np.flatnonzero(labels >= 0)
+    if len(np.unique(labels[rows])) < 2:
+        raise InputError(f"{name}: all labelled train samples are of one class, expected 2 classes or more")
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    own = copy.deepcopy(model).to(place)
+    if place.type == "cuda":
+        own.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    precision: Precision = "bf16-mixed" if place.type == "cuda" else "32-true"
+    return Trial(own, train, test, rows, int(labels.max()) + 1, place, precision)
+
+
+def fit(
+    name: str,
+    trial: Trial,
+    logits: Callable[[Tensor], Tensor],
+    parameters: Iterable[Tensor],
+    accuracy: Callable[[], float],
+    config: TrainConfig,
+    progress: bool,
+) -> tuple[float, ...]:
+    """Cross entropy by the config's optimiser, its learning rate lowered along a cosine.
+
+    Args:
+        name: what refusals and the bar say.
+        trial: the samples.
+        logits: views `(batch, channels, height, width)` in 0 to 1 to `(batch, classes)`.
+        parameters: what is trained.
+        accuracy: asked after each epoch.
+        config: views, epochs, batch size, optimiser and seed. A last, smaller batch is left out, unless it is
+            the only one.
+        progress: show a bar.
+
+    Returns:
+        The accuracies, one an epoch.
+    """
+    device, rows = trial.device, torch.from_numpy(trial.rows)
+    batch_size = min(config.batch_size, len(rows))
+    per_epoch = len(rows) // batch_size
+    views = replace(config.views, size=config.views.size or trial.model.config.image_size)
+    optimiser, feed = optimiser_of(parameters, config, device), open_feed(trial.train, config, device)
+    curve, done = [], 0
+    # A network may have dropout: its random numbers are the seed's, and the caller's go on as if nothing had been.
+    with (
+        torch.random.fork_rng([device] if device.type == "cuda" else []),
+        progress_bar(config.epochs, 0, name, progress) as bar,
+    ):
+        torch.manual_seed(config.seed)
+        for epoch in range(config.epochs):
+            total = torch.zeros((), device=device)
+            order = rows[epoch_order(len(rows), config.seed, epoch)][: per_epoch * batch_size]
+            for batch in feed.batches(order.view(per_epoch, batch_size)):
+                lr = learning_rate(config, done, config.epochs * per_epoch, warmup=0)
+                set_learning_rate(optimiser, lr)
+                images = batch.images.permute(0, 3, 1, 2)
+                seen = random_views(images, batch.samples, views, config.seed, epoch, views=1)
+                assert batch.labels is not None  # refused before
+                loss = F.cross_entropy(logits(seen), batch.labels)
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
+                total += loss.detach()
+                done += 1
+            mean_loss = float(total) / per_epoch
+            if not math.isfinite(mean_loss):
+                raise InputError(f"{name}: the loss became {mean_loss} in epoch {epoch + 1}; lower learning_rate")
+            curve.append(accuracy())
+            bar({"epoch": epoch + 1, "loss": mean_loss, "lr": lr})
+    return tuple(curve)
+
+
+def share_of_correct(logits: Tensor, labels: Tensor) -> float:
+    """Of `(samples, classes)` and `(samples,)`, how many are right.
+
+    Example:
+        >>> share_of_correct(torch.eye(2), torch.tensor([0, 0]))
+        0.5
+    """
+    return float((logits.argmax(1) == labels).double().mean())
+
+
+def linear_head(width: int, classes: int) -> nn.Linear:
+    """A fresh one, all zeros: it begins without an opinion, and pulls at no layer below before it has one."""
+    head: nn.Linear = nn.utils.skip_init(nn.Linear, width, classes)  # draws no random numbers
+    nn.init.zeros_(head.weight)
+    nn.init.zeros_(head.bias)
+    return head
+
+
+def _labels(source: Source) -> npt.NDArray[np.int64]:
+    assert source.labels is not None  # refused before
+    return source.labels
+
+
+def _as_trained(images: npt.NDArray[np.uint8], model: Model) -> npt.NDArray[np.uint8]:
+    """The middle of images that were resized so that views could be cut out of them; others as they are."""
+    side = model.config.image_size
+    height, width = images.shape[1:3]
+    if not (side and model.config.resize) or min(height, width) < side or (height, width) == (side, side):
+        return images
+    top, left = (height - side) // 2, (width - side) // 2
+    return images[:, top : top + side, left : left + side]

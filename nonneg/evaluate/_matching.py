@@ -1,0 +1,180 @@
+"""Which features are the same over seeds, models and retrainings: matched one to one by what they fire on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.table import Table
+from rich.text import Text
+
+from nonneg import metrics
+from nonneg.errors import InputError
+from nonneg.features import Features
+
+Array = npt.NDArray[Any]
+_SHOWN = 5  # most and least stable features in a table
+
+
+@dataclass(frozen=True)
+class Matching:
+    """How the features of the first set meet those of the others. It prints as a table with rich.
+
+    Attributes:
+        samples: over how many the features were compared.
+        live: features of each set that are active on one of them at least; dead ones are never matched.
+        partners: `(others, features)`: which feature of each other set a feature of the first is matched to; -1 if
+            it is dead, or none was left.
+        cosine: `(others, features)`: of the two activations over the samples; 0 without a partner, NaN where dead.
+        agreement: of all pairs of sets, as `metrics.agreement`.
+        floor: the same of the first set with each other one, the samples of the other shuffled: chance.
+        names: feature of the first set to name.
+        signed: False if the absolute cosine was taken.
+        levels: of stability, at which features are counted in table and JSON.
+    """
+
+    samples: int
+    live: tuple[int, ...]
+    partners: Array
+    cosine: Array
+    agreement: metrics.Agreement
+    floor: float
+    names: Mapping[int, str]
+    signed: bool
+    levels: tuple[float, ...] = (0.5, 0.8)
+
+    @property
+    def stability(self) -> Array:
+        """`(features,)` of the first set: the mean of `cosine` over the other sets; NaN where dead."""
+        return np.asarray(self.cosine.mean(axis=0))
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the cosine over the matched features of the first set."""
+        return float(np.std(self.cosine[self.partners >= 0]))
+
+    def at_least(self, least: float) -> int:
+        """How many features of the first set have this stability or more."""
+        return int((self.stability >= least).sum())
+
+    def ranked(self) -> Array:
+        """Live features of the first set, the most stable first."""
+        return np.argsort(-self.stability, kind="stable")[: self.live[0]]  # NaN comes last
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON; what cannot be said is null."""
+        return {
+            "samples": self.samples,
+            "signed": self.signed,
+            "live": list(self.live),
+            "agreement": self.agreement.value,
+            "standard_error": _or_none(self.agreement.standard_error),
+            "deviation": self.deviation,
+            "floor": self.floor,
+            "variant": self.agreement.variant,
+            "per_pair": [{"sets": list(pair), "agreement": value} for pair, value in self.agreement.per_pair.items()],
+            "at_least": {str(level): self.at_least(level) for level in self.levels},
+            "features": [
+                {
+                    "feature": feature,
+                    "name": self.names.get(feature),
+                    "stability": _or_none(float(stability)),
+                    "partners": [int(partner) if partner >= 0 else None for partner in self.partners[:, feature]],
+                }
+                for feature, stability in enumerate(self.stability)
+            ],
+        }
+
+    def __rich__(self) -> Table:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column(f"{len(self.live)} sets, {self.samples:,} samples")
+        table.add_column("cosine" if self.signed else "|cosine|", justify="right")
+        table.add_column("")
+        error = self.agreement.standard_error
+        spread = f"{self.deviation:.3f} over features" if np.isnan(error) else f"{error:.3f} over sets"
+        table.add_row("live features", "", ", ".join(f"{count:,}" for count in self.live))
+        table.add_row("agreement", f"{self.agreement.value:.3f}", f"± {spread}")
+        table.add_row("  by chance", f"{self.floor:.3f}", "samples shuffled")
+        for level in self.levels:
+            table.add_row(f"stable at {level:g} or more", f"{self.at_least(level):,}", f"of {self.live[0]:,} features")
+        ranked = self.ranked()
+        most = min(_SHOWN, (len(ranked) + 1) // 2)
+        for title, some in (
+            ("most stable", ranked[:most]),
+            ("least stable", ranked[max(most, len(ranked) - _SHOWN) :]),
+        ):
+            table.add_row("")
+            table.add_row(title, "", "matched to", style="bold")
+            for feature in some:
+                partners = ", ".join(str(partner) if partner >= 0 else "none" for partner in self.partners[:, feature])
+                table.add_row(self._title(int(feature)), f"{self.stability[feature]:.3f}", partners)
+        return table
+
+    def _title(self, feature: int) -> Text:
+        return Text(f"{feature} {self.names[feature]}" if feature in self.names else str(feature))
+
+
+def match_features(*features: Features, signed: bool = True, seed: int = 0) -> Matching:
+    """Match the features of two or more sets over the same samples, so that the summed cosine is largest.
+
+    Args:
+        *features: two or more; the same ids, in any order. Features without ids go by their row numbers.
+        signed: False takes the absolute cosine: features that are free up to their sign.
+        seed: of the shuffled samples that chance is told by.
+
+    Example:
+        >>> codes = np.random.default_rng(0).random((50, 3), np.float32)
+        >>> matching = match_features(Features(codes), Features(codes[:, [2, 0, 1]]))
+        >>> matching.partners[0], round(matching.agreement.value, 3)
+        (array([1, 2, 0]), 1.0)
+    """
+    if len(features) < 2:
+        raise InputError(f"match_features is given {len(features)} set of features, expected two or more")
+    first = features[0]
+    codes = [first.codes, *(aligned(first, other, place) for place, other in enumerate(features[1:], 2))]
+    is_live = [metrics.live_features(each).numpy() for each in codes]
+    live = tuple(int(each.sum()) for each in is_live)
+    if not all(live):
+        raise InputError(f"set {live.index(0) + 1} of the features has no live one, expected one at least")
+    partners = np.full((len(codes) - 1, first.shape[1]), -1)
+    cosine = np.where(is_live[0], 0.0, np.nan)[None].repeat(len(partners), axis=0)
+    for other, own_partners, own_cosine in zip(codes[1:], partners, cosine, strict=True):
+        found = metrics.match(first.codes, other, signed)
+        own_partners[found.a.numpy()], own_cosine[found.a.numpy()] = found.b.numpy(), found.cosine.numpy()
+    order = np.random.default_rng(seed).permutation(len(first))
+    chance = [metrics.match(first.codes, other[order], signed).cosine.mean() for other in codes[1:]]
+    agreement, floor = metrics.agreement(codes, signed), float(np.mean(chance))
+    return Matching(len(first), live, partners, cosine, agreement, floor, dict(first.names), signed)
+
+
+def aligned(first: Features, other: Features, place: int = 2) -> Any:
+    """Codes of `other` with its rows in the order of `first`; refused unless both have the same ids.
+
+    Example:
+        >>> first = Features(np.eye(2, dtype=np.float32), ids=["a", "b"])
+        >>> aligned(first, Features(np.eye(2, dtype=np.float32), ids=["b", "a"]))
+        array([[0., 1.],
+               [1., 0.]], dtype=float32)
+    """
+    rows = pc.index_in(_ids(first), value_set=_ids(other))
+    common = len(rows) - rows.null_count
+    if not common == len(first) == len(other):
+        raise InputError(
+            f"set {place} of the features has {len(other):,} samples and the first {len(first):,}, {common:,} of them"
+            " in common, expected the same ids in both"
+        )
+    order = np.asarray(rows)
+    return other.codes if (order == np.arange(len(order))).all() else other.codes[order]
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else value
+
+
+def _ids(features: Features) -> pa.Array:
+    if "id" in features.samples.column_names:
+        return features.samples["id"].combine_chunks()
+    return pa.array([features.id(row) for row in range(len(features))])

@@ -1,0 +1,164 @@
+"""`measure`: any features side by side, in a table that a reviewer would accept."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import Progress, TaskID
+
+from nonneg.errors import InputError
+from nonneg.evaluate._figures import NEED_LABELS, NEED_RUN, PARTS, Figure, shifted, transfer
+from nonneg.evaluate._measurement import Measured, Measurement
+from nonneg.evaluate._subject import Subject, open_subject, parted
+from nonneg.features import Features
+from nonneg.models import Layer
+from nonneg.training import environment
+
+USUAL_PARTS = ("structure", "probe", "neighbours", "few-labels", "label-noise")
+
+
+def measure(
+    *subjects: Features | str,
+    train: Sequence[Features | str] = (),
+    labels: str | None = None,
+    data: str | None = None,
+    parts: Iterable[str] = USUAL_PARTS,
+    transfer_to: Sequence[str] = (),
+    shifted_to: Sequence[str] = (),
+    names: Sequence[str] = (),
+    probe_epochs: int = 50,
+    fine_tune_epochs: int = 30,
+    progress: bool = True,
+) -> Measurement:
+    """Measure features or runs, one column each, with error bars and chance floors.
+
+    Of a run both layers are embedded, batch norm in evaluation mode: probes are fitted on the train split and told
+    on the test split. Of other features 80% of the labelled rows are for fitting, unless `train` is given.
+
+    Args:
+        subjects: `Features`, or paths: a trained run, a features folder, a file of vectors. Several paths with
+            commas between are one thing trained with several seeds: `"runs/a-0,runs/a-1"`.
+        train: for subjects that are features: what to fit probes on, one each, in order.
+        labels: a file of labels, for files of vectors.
+        data: images to measure runs on instead of those they were trained on.
+        parts: some of structure, probe, neighbours, few-labels, label-noise, and for runs sepin, corruptions,
+            augmented-probe, fine-tuning. What needs labels is left out where there are none.
+        transfer_to: for runs: other data sets, on whose features a probe is fitted and told.
+        shifted_to: for runs: other images of the same classes, on which the run's own probe is told.
+        names: of the columns, in order; by their paths if left out.
+        probe_epochs: of augmented-probe.
+        fine_tune_epochs: of fine-tuning.
+        progress: show a bar on standard error.
+
+    Example:
+        >>> import numpy as np
+        >>> labels = np.arange(100) % 2
+        >>> features = Features(np.eye(2, dtype=np.float32)[labels], labels=labels)
+        >>> found = measure(features, parts=["structure", "probe"], progress=False)
+        >>> found.values("features", ("probe", "projector")), found.values("features", ("sparsity", "projector"))
+        ([1.0], [0.5])
+    """
+    asked = _checked_parts(parts)
+    if not subjects:
+        raise InputError("nothing is given to measure, expected a run, features or a file of vectors")
+    for name, given in (("train", train), ("names", names)):
+        if given and len(given) != len(subjects):
+            raise InputError(f"{name} has {len(given)} entries, expected {len(subjects)}, one for each subject")
+    called = list(names) or _names(subjects)
+    fitted_on: list[Features | str | None] = [*train] or [None] * len(subjects)
+    columns: dict[str, tuple[Measured, ...]] = {}
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not (progress and console.is_terminal), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        for name, subject, fit in zip(called, subjects, fitted_on, strict=True):
+            bar.update(task, description=f"{name}: opening")
+            columns[name] = tuple(
+                measure_subject(
+                    opened,
+                    asked,
+                    transfer_to,
+                    shifted_to,
+                    probe_epochs,
+                    fine_tune_epochs,
+                    partial(_say, bar, task, name),
+                )
+                for opened in _opened(subject, fit, labels, data)
+            )
+    return Measurement(columns, _facts())
+
+
+def _say(bar: Progress, task: TaskID, name: str, part: str) -> None:
+    bar.update(task, description=f"{name}: {part}")
+
+
+def measure_subject(
+    subject: Subject,
+    parts: Iterable[str],
+    transfer_to: Sequence[str] = (),
+    shifted_to: Sequence[str] = (),
+    probe_epochs: int = 50,
+    fine_tune_epochs: int = 30,
+    begun: Callable[[str], Any] = lambda part: None,
+) -> Measured:
+    """The figures of one subject; parts that it cannot give are left out.
+
+    Args:
+        subject: what `open_subject` gave.
+        parts, transfer_to, shifted_to, probe_epochs, fine_tune_epochs: as for `measure`.
+        begun: told the name of each part when it begins.
+    """
+    budgets = {"augmented-probe": {"epochs": probe_epochs}, "fine-tuning": {"epochs": fine_tune_epochs}}
+    work = {
+        part: PARTS[part](subject, **budgets.get(part, {}))
+        for part in _checked_parts(parts)
+        if (subject.test or part not in NEED_LABELS) and (subject.trained or part not in NEED_RUN)
+    }
+    if subject.trained is not None:
+        work |= {f"transfer to {data}": transfer(subject, data) for data in transfer_to}
+        work |= {f"shifted to {data}": shifted(subject, data) for data in shifted_to}
+    figures: dict[tuple[str, Layer], Figure] = {}
+    for part, found in work.items():
+        begun(part)
+        figures |= {(figure.key, figure.layer): figure for figure in found}
+    return Measured(subject.path, subject.seed, subject.protocol, figures)
+
+
+def _checked_parts(parts: Iterable[str]) -> list[str]:
+    asked = list(dict.fromkeys(parts))
+    unknown = [part for part in asked if part not in PARTS]
+    if unknown:
+        raise InputError(f"parts has {unknown[0]!r}, expected some of {', '.join(PARTS)}")
+    return asked
+
+
+def _opened(
+    subject: Features | str, train: Features | str | None, labels: str | None, data: str | None
+) -> Iterator[Subject]:
+    if isinstance(subject, Features):
+        if isinstance(train, str):
+            raise InputError(f"train has the path {train}, expected Features, as the subject is")
+        yield parted(subject, "features", train)
+        return
+    if isinstance(train, Features):
+        raise InputError(f"train has Features, expected a path, as the subject {subject} is")
+    for path in subject.split(","):
+        yield open_subject(path, train, labels, data)
+
+
+def _names(subjects: Sequence[Features | str]) -> list[str]:
+    """Short names of the columns: the ends of their paths, numbered where they are the same."""
+    names: list[str] = []
+    for subject in subjects:
+        first = "features" if isinstance(subject, Features) else subject.split(",")[0].rstrip("/").rpartition("/")[2]
+        name = first.removesuffix(".features")
+        same = sum(other.partition(" #")[0] == name for other in names)
+        names.append(f"{name} #{same + 1}" if same else name)
+    return names
+
+
+def _facts() -> Mapping[str, str]:
+    made: dict[str, Any] = environment(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    packages = ", ".join(f"{name} {version}" for name, version in made["packages"].items())
+    return {"measured on": made["device"], "with": packages, "commit": str(made["commit"])}

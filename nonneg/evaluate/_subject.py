@@ -1,0 +1,132 @@
+"""What can be measured: a trained run, a features folder, a file of vectors, all as train and test features."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.model_selection import train_test_split
+
+from nonneg.convert import label_numbers
+from nonneg.data import Source, open_vectors, read_column, split_name
+from nonneg.errors import InputError
+from nonneg.features import Features, is_features
+from nonneg.models import Layer, Model, load, source_for
+from nonneg.training import TrainConfig, load_recipe
+
+_TEST_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run's model with the images it is measured on."""
+
+    model: Model
+    config: TrainConfig
+    train: Source
+    test: Source
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One thing to measure, of one seed.
+
+    Attributes:
+        path: where it was found.
+        seed: of its training, or None.
+        whole: layer to the features whose structure is looked at.
+        train, test: layer to the features that a probe is fitted on and told.
+        trained: its model and images, where it is a run.
+        protocol: how train and test came about.
+    """
+
+    path: str
+    seed: int | None
+    whole: Mapping[Layer, Features]
+    train: Mapping[Layer, Features]
+    test: Mapping[Layer, Features]
+    trained: Trained | None
+    protocol: str
+
+
+def open_subject(
+    path: str, train: str | None = None, labels: str | None = None, data: str | None = None, device: str | None = None
+) -> Subject:
+    """Find and open what was named.
+
+    Args:
+        path: a trained run's folder, a features folder, a run of `nonneg convert`, or a file of vectors.
+        train: features to fit probes on, where `path` holds the test features alone.
+        labels: a file of labels, one a row, for a file of vectors.
+        data: images to measure a run on instead of those it was trained on; with splits train and test.
+        device: where to embed; a CUDA device if there is one.
+    """
+    if (Path(path) / "config.toml").is_file():
+        for name, given in (("train", train), ("labels", labels)):
+            if given is not None:
+                raise InputError(f"{name} is given for the run {path}, which has its own, expected none")
+        return _of_run(path, data, device)
+    features = open_features(path, labels)
+    if data is not None:
+        raise InputError(f"data is given for {path}, which is no trained run, expected none")
+    return parted(features, path, None if train is None else open_features(train), train or "")
+
+
+def parted(features: Features, path: str, train: Features | None = None, train_path: str = "other features") -> Subject:
+    """Features to fit on and features to tell: `train` and all of them, or of their labelled rows 80% and the rest."""
+    layer: Layer = "encoder" if features.provenance.get("layer") == "encoder" else "projector"
+    whole = {layer: features}
+    if features.labels is None or not (features.labels >= 0).any():
+        return Subject(path, None, whole, {}, {}, None, "without labels")
+    if train is not None:
+        return Subject(path, None, whole, {layer: train}, whole, None, f"probes fitted on {train_path}")
+    labels = np.asarray(features.labels)
+    rows = np.flatnonzero(labels >= 0)
+    _, counts = np.unique(labels[rows], return_counts=True)
+    if len(counts) < 2 or counts.min() < 2 or len(rows) < 10 * len(counts):
+        raise InputError(
+            f"{path} has {len(rows)} labelled samples of {len(counts)} classes, the smallest of {counts.min()},"
+            " expected 2 classes or more with 10 samples each, and no class of one"
+        )
+    fit, kept = train_test_split(rows, test_size=_TEST_SHARE, stratify=labels[rows], random_state=0)
+    told = f"probes fitted on {1 - _TEST_SHARE:.0%} of the labelled rows, told on the others, split with seed 0"
+    parts = (rows_of(features, np.sort(part)) for part in (fit, kept))
+    return Subject(path, None, whole, {layer: next(parts)}, {layer: next(parts)}, None, told)
+
+
+def open_features(path: str, labels: str | None = None) -> Features:
+    """Features in a folder, beside a run's folder, or as a file of vectors with labels."""
+    place = split_name(path)[0]
+    beside = place.with_name(f"{place.name}.features")
+    if not place.is_dir():
+        vectors = open_vectors(path)
+        if labels is None:
+            return Features(np.asarray(vectors, np.float32))
+        numbers, names = label_numbers(labels, read_column(labels))
+        if len(numbers) != len(vectors):
+            raise InputError(f"{labels} has {len(numbers)} rows, expected {len(vectors)}, as many as {path}")
+        return Features(np.asarray(vectors, np.float32), labels=numbers, label_names=names)
+    if labels is not None:
+        raise InputError(f"labels is given for {path}, expected them for a file of vectors alone")
+    if is_features(place) or is_features(beside):
+        return Features.load(place if is_features(place) else beside)
+    raise InputError(f"{path} is neither features nor a run, expected one of them or a file of vectors")
+
+
+def _of_run(path: str, data: str | None, device: str | None) -> Subject:
+    config = load_recipe(str(Path(path) / "config.toml"))
+    model = load(path)
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    model.to(place)
+    sources = [source_for(model, data or config.data, split, config.skip_broken) for split in ("train", "test")]
+    train, test = (model.embed(source, "both", media=False) for source in sources)
+    told = f"probes fitted on the train split of {sources[0].name}, told on its test split"
+    return Subject(path, config.seed, test, train, test, Trained(model, config, *sources), told)
+
+
+def rows_of(features: Features, rows: Any) -> Features:
+    """Codes and labels of these rows."""
+    labels = None if features.labels is None else features.labels[rows]
+    return Features(features.codes[rows], labels=labels, label_names=features.label_names)

@@ -1,0 +1,60 @@
+"""Loops compiled by numba, and threads to run them in. Imported on first use: numba takes half a second to load."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
+
+import numba
+import scipy.sparse as sp
+import torch
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Lists(NamedTuple):
+    """A sparse matrix as lists, one a row: entries `starts[i]` to `starts[i + 1]` of places and values."""
+
+    starts: Any
+    places: Any
+    values: Any
+
+
+def row_lists(csr: sp.csr_array) -> Lists:
+    """Of each row, its features."""
+    return Lists(csr.indptr, csr.indices, csr.data)
+
+
+def column_lists(csr: sp.csr_array) -> Lists:
+    """Of each feature, the rows it is in."""
+    csc = csr.tocsc()
+    return Lists(csc.indptr.astype("int64"), csc.indices.astype("int64"), csc.data)
+
+
+def compiled(function: Function, **options: Any) -> Function:
+    """Compile for the types of the first call and let other threads run meanwhile."""
+    try:
+        result: Function = numba.njit(nogil=True, cache=True, **options)(function)
+    except RuntimeError:  # there is no folder to keep what is compiled in
+        result = numba.njit(nogil=True, **options)(function)
+    return result
+
+
+def compiled_in_any_order(function: Function) -> Function:
+    """`compiled`, for sums and maxima of finite numbers that may be taken several at a time."""
+    return compiled(function, fastmath={"reassoc", "nnan", "nsz"})
+
+
+def in_threads(work: Callable[[int, int], object], total: int, block: int) -> None:
+    """`work(first, last)` for blocks of 0..total, in as many threads as torch has.
+
+    Python's threads rather than numba's: those neither survive a fork nor take calls from two threads.
+    """
+    blocks = [(first, min(first + block, total)) for first in range(0, total, block)]
+    threads = min(torch.get_num_threads(), len(blocks))
+    if threads == 1:
+        for first, last in blocks:
+            work(first, last)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for done in [pool.submit(work, first, last) for first, last in blocks]:
+            done.result()

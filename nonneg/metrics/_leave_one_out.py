@@ -1,0 +1,80 @@
+"""InfoNCE without each feature in turn, from one matrix of similarities.
+
+With rows of length 1 and G = z1 z2ᵀ, the similarities without feature i are G − u vᵀ, where u and v are
+its columns; renormalised, rows are scaled by (1 − u²)^-½ and columns by (1 − v²)^-½.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from nonneg.metrics._codes import EPSILON, as_dense, on_gpu, unit_csr, unit_rows
+
+# Similarities held at a time: 2**25 in float64 are 256 MiB.
+_ENTRIES = 2**25
+_MOST_ANCHORS = 64
+
+
+def losses_without(z1: Any, z2: Any, temperature: float, renormalise: bool) -> Tensor:
+    """`(anchors, features)` in float64: an anchor's loss without the feature, less its loss with all."""
+    if on_gpu(z1):
+        x, y = (unit_rows(as_dense(z, "sepin").double()) for z in (z1, z2))
+        return _on_device(x, y, temperature, renormalise)
+    return _in_threads(unit_csr(z1, "sepin"), unit_csr(z2, "sepin"), temperature, renormalise)
+
+
+def _on_device(x: Tensor, y: Tensor, temperature: float, renormalise: bool) -> Tensor:
+    """All features at once for as many anchors as fit: `(features, anchors, samples)` similarities."""
+    samples, features = x.shape
+    gains = torch.empty_like(x)
+    anchors = max(1, min(samples, _ENTRIES // 4 // samples))
+    together = max(1, _ENTRIES // 4 // (anchors * samples))
+    for start in range(0, samples, anchors):
+        own = torch.arange(start, min(start + anchors, samples), device=x.device)
+        similarity = x[own] @ y.T
+        places = (own - start, own)
+        with_all = _loss(similarity[None] / temperature, places)
+        for first in range(0, features, together):
+            u, v = x[own, first : first + together].T, y[:, first : first + together].T
+            without = torch.baddbmm(similarity.expand(len(u), -1, -1), u[:, :, None], v[:, None, :], alpha=-1)
+            without *= (_regained(u, renormalise) / temperature)[:, :, None]
+            without *= _regained(v, renormalise)[:, None, :]
+            gains[own, first : first + together] = (_loss(without, places) - with_all).T
+    return gains
+
+
+def _loss(logits: Tensor, places: tuple[Tensor, Tensor]) -> Tensor:
+    return logits.logsumexp(2) - logits[:, places[0], places[1]]
+
+
+def _regained(entries: Tensor, renormalise: bool) -> Tensor:
+    """Factor that scales a row of length 1 back to it without this entry; 0 where nothing is left."""
+    if not renormalise:
+        return torch.ones_like(entries)
+    left = 1 - entries.square()
+    return torch.where(left > EPSILON**2, left.clamp(min=EPSILON**2).rsqrt(), 0)
+
+
+def _in_threads(x: sp.csr_array, y: sp.csr_array, temperature: float, renormalise: bool) -> Tensor:
+    from nonneg.metrics import _leave_one_out_kernel as kernel
+    from nonneg.metrics._compiled import column_lists, in_threads, row_lists
+
+    samples, features = x.shape
+    rows, candidates, holders = row_lists(x), row_lists(y), column_lists(y)
+    factors = kernel.Factors(
+        *(_regained(torch.from_numpy(lists.values), renormalise).numpy() for lists in (rows, candidates, holders))
+    )
+    gains = np.zeros((samples, features))
+    is_dense = x.nnz > 0.1 * samples * features
+    transposed = y.toarray().T if is_dense else y.T.tocsr()
+
+    def work(first: int, last: int) -> None:
+        block = x[first:last]
+        similarity = block.toarray() @ transposed if is_dense else (block @ transposed).toarray()
+        kernel.gains(similarity, rows, candidates, holders, factors, temperature, first, gains[first:last])
+
+    in_threads(work, samples, max(1, min(_MOST_ANCHORS, _ENTRIES // samples)))
+    return torch.from_numpy(gains)

@@ -1,0 +1,236 @@
+"""Metrics over batches and processes: torchmetrics classes whose states are sums.
+
+Each gives what its pure function gives on all data at once, wherever the batches were seen:
+
+    metric = accumulate.Correlation(features=256)
+    for z in batches:
+        metric.update(z)
+    metric.compute()
+
+Where the pure function returns several figures, `compute` returns a dictionary of them.
+"""
+
+from dataclasses import fields
+from typing import Any
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+from nonneg.metrics._activity import activation_sums, active_counts, activity_of, hoyer_rows
+from nonneg.metrics._class_consistency import consistency_of
+from nonneg.metrics._codes import active_entries
+from nonneg.metrics._labels import as_integers
+from nonneg.metrics._structure import correlation_of, effective_rank_of, gram
+from nonneg.metrics._tally import tally_of
+
+
+class _Sums(Metric):
+    """States that begin as zeros and are added up."""
+
+    full_state_update = False
+    samples: Tensor
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._add("samples", (), torch.int64)
+
+    def _add(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+        self.add_state(name, torch.zeros(shape, dtype=dtype), dist_reduce_fx="sum")
+
+    def _see(self, z: Any, **more: Tensor) -> None:
+        for name, value in more.items():
+            state = getattr(self, name)
+            if value.shape != state.shape:
+                found, expected = z.shape[1], state.shape[-1]
+                raise ValueError(f"{type(self).__name__}: z has {found} features, expected {expected}")
+            setattr(self, name, state + value.to(state.device))
+        self.samples = self.samples + z.shape[0]
+
+    def _scalar(self, value: float) -> Tensor:
+        return torch.tensor(value, dtype=torch.float64, device=self.device)
+
+
+class ClassConsistency(_Sums):
+    """`nonneg.metrics.class_consistency` of labels from 0 to `classes` - 1, negative ones left out.
+
+    The chance floor needs all labels at once, to permute them, so `floor` and `excess` are left out.
+
+    Example:
+        >>> metric = ClassConsistency(features=2, classes=2, min_support=1)
+        >>> metric.update(torch.tensor([[1.0, 0.0], [1.0, 1.0]]), torch.tensor([0, 1]))
+        >>> metric.update(torch.tensor([[1.0, 0.0]]), torch.tensor([0]))
+        >>> round(float(metric.compute()["value"]), 4)
+        0.8333
+    """
+
+    counts: Tensor
+
+    def __init__(self, features: int, classes: int, min_support: int = 10, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.min_support = min_support
+        self._add("counts", (classes, features), torch.int64)
+
+    def update(self, z: Any, labels: Any) -> None:
+        active = active_entries(z, "ClassConsistency")
+        y = torch.from_numpy(as_integers(labels, active.shape[0], "ClassConsistency")).to(active.rows.device)
+        classes, features = len(self.counts), active.shape[1]
+        if bool((y >= classes).any()):
+            raise ValueError(f"ClassConsistency: labels go up to {int(y.max())}, expected at most {classes - 1}")
+        kept = y[active.rows] >= 0
+        cells = y[active.rows[kept]] * features + active.columns[kept]
+        self._see(z, counts=torch.bincount(cells, minlength=classes * features).view(classes, features))
+
+    def compute(self) -> dict[str, Tensor]:
+        result = consistency_of(tally_of(self.counts), self.min_support)
+        figures = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in ("floor", "variant")}
+        return {name: value if isinstance(value, Tensor) else self._scalar(value) for name, value in figures.items()}
+
+
+class Activity(_Sums):
+    """`nonneg.metrics.activity`: frequency, live, dead, dense.
+
+    Example:
+        >>> metric = Activity(features=2)
+        >>> metric.update(torch.tensor([[1.0, 0.0], [1.0, 1.0]]))
+        >>> metric.compute()["frequency"]
+        tensor([1.0000, 0.5000], dtype=torch.float64)
+    """
+
+    active: Tensor
+
+    def __init__(self, features: int, dense: float = 0.5, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.dense = dense
+        self._add("active", (features,), torch.int64)
+
+    def update(self, z: Any) -> None:
+        self._see(z, active=active_counts(z, "Activity"))
+
+    def compute(self) -> dict[str, Tensor]:
+        result = activity_of(self.active, int(self.samples), self.dense)
+        counts = {name: self._scalar(getattr(result, name)) for name in ("live", "dead", "dense")}
+        return {"frequency": result.frequency, **counts}
+
+
+class Sparsity(_Sums):
+    """`nonneg.metrics.sparsity`.
+
+    Example:
+        >>> metric = Sparsity()
+        >>> metric.update(torch.tensor([[1.0, 0.0, 0.0, 0.0]]))
+        >>> float(metric.compute())
+        0.75
+    """
+
+    active: Tensor
+    entries: Tensor
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._add("active", (), torch.int64)
+        self._add("entries", (), torch.int64)
+
+    def update(self, z: Any) -> None:
+        active = len(active_entries(z, "Sparsity").rows)
+        self._see(z, active=torch.tensor(active), entries=torch.tensor(z.shape[0] * z.shape[1]))
+
+    def compute(self) -> Tensor:
+        return 1 - self.active.double() / self.entries
+
+
+class Hoyer(_Sums):
+    """`nonneg.metrics.hoyer`.
+
+    Example:
+        >>> metric = Hoyer()
+        >>> metric.update(torch.tensor([[3.0, 0.0, 0.0, 0.0], [1.0, -1.0, 1.0, 1.0]]))
+        >>> float(metric.compute())
+        0.5
+    """
+
+    total: Tensor
+    rows: Tensor
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._add("total", (), torch.float64)
+        self._add("rows", (), torch.int64)
+
+    def update(self, z: Any) -> None:
+        rows = hoyer_rows(z, "Hoyer")
+        self._see(z, total=rows.sum(), rows=torch.tensor(len(rows)))
+
+    def compute(self) -> Tensor:
+        return self.total / self.rows
+
+
+class ExpectedActivation(_Sums):
+    """`nonneg.metrics.expected_activation`, `(features,)`.
+
+    Example:
+        >>> metric = ExpectedActivation(features=2)
+        >>> metric.update(torch.tensor([[3.0, 4.0], [0.0, 2.0]]))
+        >>> metric.compute()
+        tensor([0.3000, 0.9000], dtype=torch.float64)
+    """
+
+    total: Tensor
+
+    def __init__(self, features: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._add("total", (features,), torch.float64)
+
+    def update(self, z: Any) -> None:
+        self._see(z, total=activation_sums(z, "ExpectedActivation"))
+
+    def compute(self) -> Tensor:
+        return self.total / self.samples
+
+
+class Correlation(_Sums):
+    """`nonneg.metrics.correlation`, from the `(features, features)` inner products.
+
+    Example:
+        >>> metric = Correlation(features=2)
+        >>> metric.update(torch.tensor([[3.0, 3.0], [4.0, -4.0]]))
+        >>> round(float(metric.compute()), 4)
+        0.28
+    """
+
+    products: Tensor
+    active: Tensor
+
+    def __init__(self, features: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._add("products", (features, features), torch.float64)
+        self._add("active", (features,), torch.int64)
+
+    def update(self, z: Any) -> None:
+        self._see(z, products=gram(z, "Correlation"), active=active_counts(z, "Correlation"))
+
+    def compute(self) -> Tensor:
+        return self._scalar(correlation_of(self.products, self.active > 0))
+
+
+class EffectiveRank(_Sums):
+    """`nonneg.metrics.effective_rank`, from the `(features, features)` inner products.
+
+    Example:
+        >>> metric = EffectiveRank(features=3)
+        >>> metric.update(torch.eye(3))
+        >>> round(float(metric.compute()), 4)
+        3.0
+    """
+
+    products: Tensor
+
+    def __init__(self, features: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._add("products", (features, features), torch.float64)
+
+    def update(self, z: Any) -> None:
+        self._see(z, products=gram(z, "EffectiveRank"))
+
+    def compute(self) -> Tensor:
+        return self._scalar(effective_rank_of(self.products))

@@ -1,0 +1,23 @@
+"""Fewer features, and which: selectors in the manner of scikit-learn, and all of them side by side."""
+
+from nonneg.select._folders import Selected, select_folder, sweep_folders
+from nonneg.select._keep import SELECTORS, keep, named_selector
+from nonneg.select._selectors import ExpectedActivation, MutualInformation, RandomFeatures, Sepin, Variance
+from nonneg.select._sweep import Point, Sweep, sweep
+
+__all__ = [
+    "SELECTORS",
+    "ExpectedActivation",
+    "MutualInformation",
+    "Point",
+    "RandomFeatures",
+    "Selected",
+    "Sepin",
+    "Sweep",
+    "Variance",
+    "keep",
+    "named_selector",
+    "select_folder",
+    "sweep",
+    "sweep_folders",
+]

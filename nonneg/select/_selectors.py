@@ -1,0 +1,218 @@
+"""Feature selectors in the manner of scikit-learn: `fit`, then `transform` or `get_support`."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import Tags, check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from nonneg import metrics
+from nonneg.errors import InputError
+from nonneg.select._scores import Array, expected_activation, mutual_information, variance
+
+
+def strongest(scores: Array, keep: int) -> Array:
+    """Indices of the `keep` largest scores, ascending; of equal ones, those that come first.
+
+    Example:
+        >>> strongest(np.array([0.1, 0.5, 0.5, 0.5]), 2)
+        array([1, 2])
+    """
+    return np.sort(np.argsort(-scores, kind="stable")[:keep])
+
+
+def require_count(count: Any, features: int, said: str) -> None:
+    """A whole number of features, no more than there are."""
+    # NumPy's integers will do; True and 2.0 will not.
+    if np.asarray(count).dtype.kind not in "iu" or not 1 <= count <= features:
+        raise InputError(f"{said} {count!r}, expected 1 to {features}, the number of features")
+
+
+class _Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
+    """Keeps the features of the largest `scores_`. Who inherits says what the scores are."""
+
+    n_features_to_select: int
+
+    def _validated(self, X: Any, dtype: Any = "numeric", least: int = 1) -> Any:
+        X = validate_data(self, X, accept_sparse="csr", dtype=dtype, ensure_min_samples=least)
+        require_count(self.n_features_to_select, X.shape[1], "n_features_to_select is")
+        return X
+
+    def _kept_by(self, scores: Array) -> Self:
+        self.scores_ = scores
+        self.support_ = np.zeros(len(scores), bool)
+        self.support_[strongest(scores, int(self.n_features_to_select))] = True
+        return self
+
+    def _get_support_mask(self) -> Array:
+        check_is_fitted(self)
+        return self.support_
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class ExpectedActivation(_Selector):
+    """Keeps the features that are active most, f_i/‖f‖₂ on average.
+
+    Args:
+        n_features_to_select: how many to keep.
+        rectify: score max(f, 0), as a non-negative model does.
+        absolute: score |f|; `rectify` is then not looked at.
+
+    Attributes:
+        scores_: `(features,)` expected activation.
+
+    Example:
+        >>> X = np.array([[3.0, 0.0, 4.0], [0.0, 1.0, 2.0]])
+        >>> ExpectedActivation(2).fit_transform(X)
+        array([[3., 4.],
+               [0., 2.]])
+    """
+
+    def __init__(self, n_features_to_select: int = 512, rectify: bool = True, absolute: bool = False) -> None:
+        self.n_features_to_select = n_features_to_select
+        self.rectify = rectify
+        self.absolute = absolute
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Score the features of `(samples, features)`, NumPy or CSR; `y` is not looked at."""
+        return self._kept_by(expected_activation(self._validated(X), self.rectify, self.absolute))
+
+
+class Variance(_Selector):
+    """Keeps the features that vary most.
+
+    Args:
+        n_features_to_select: how many to keep.
+
+    Attributes:
+        scores_: `(features,)` variance over the samples.
+
+    Example:
+        >>> Variance(1).fit(np.array([[3.0, 0.0], [3.0, 1.0]])).get_support(indices=True)
+        array([1])
+    """
+
+    def __init__(self, n_features_to_select: int = 512) -> None:
+        self.n_features_to_select = n_features_to_select
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Score the features of `(samples, features)`, NumPy or CSR; `y` is not looked at."""
+        return self._kept_by(variance(self._validated(X)))
+
+
+class RandomFeatures(_Selector):
+    """Keeps features drawn at random: what every other selector has to beat.
+
+    Args:
+        n_features_to_select: how many to keep.
+        random_state: of the draw.
+
+    Attributes:
+        scores_: `(features,)` drawn numbers.
+
+    Example:
+        >>> RandomFeatures(2, random_state=0).fit_transform(np.eye(4)).shape
+        (4, 2)
+    """
+
+    def __init__(
+        self, n_features_to_select: int = 512, random_state: int | np.random.RandomState | None = None
+    ) -> None:
+        self.n_features_to_select = n_features_to_select
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw among the features of `(samples, features)`, NumPy or CSR; `y` is not looked at."""
+        X = self._validated(X)
+        return self._kept_by(check_random_state(self.random_state).random_sample(X.shape[1]))
+
+
+class MutualInformation(_Selector):
+    """Keeps the features that tell most about the label.
+
+    Args:
+        n_features_to_select: how many to keep.
+        bins: a feature is read as zero, or as one of so many quantiles of its non-zero values.
+
+    Attributes:
+        scores_: `(features,)` mutual information with the label, in nats.
+
+    Example:
+        >>> X = np.array([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+        >>> MutualInformation(1).fit(X, ["cat", "cat", "dog", "dog"]).get_support()
+        array([ True, False])
+    """
+
+    def __init__(self, n_features_to_select: int = 512, bins: int = 4) -> None:
+        self.n_features_to_select = n_features_to_select
+        self.bins = bins
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Score the features of `(samples, features)`, NumPy or CSR, by labels `(samples,)`."""
+        X = self._validated(X)
+        if y is None:
+            raise InputError("MutualInformation: requires y to be passed, but the target y is None")
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        check_classification_targets(y)
+        if np.asarray(self.bins).dtype.kind not in "iu" or self.bins < 1:
+            raise InputError(f"bins is {self.bins!r}, expected a whole number, at least 1")
+        return self._kept_by(mutual_information(X, y, int(self.bins)))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+class Sepin(_Selector):
+    """Keeps the features that carry most information no other feature carries (`metrics.sepin`).
+
+    Args:
+        n_features_to_select: how many to keep.
+        temperature: of the contrastive estimate.
+        renormalise: scale samples to length 1 again without the feature.
+        max_samples: of more, so many are drawn: each is an anchor, and a negative of all others.
+        random_state: of the draw.
+
+    Attributes:
+        scores_: `(features,)` information of each, given all others.
+    """
+
+    def __init__(
+        self,
+        n_features_to_select: int = 512,
+        temperature: float = 0.2,
+        renormalise: bool = True,
+        max_samples: int = 2048,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_features_to_select = n_features_to_select
+        self.temperature = temperature
+        self.renormalise = renormalise
+        self.max_samples = max_samples
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, *, views: Any = None) -> Self:
+        """Score the features of `(samples, features)` by a second view of the same samples; `y` is not looked at."""
+        if views is None:
+            raise InputError("Sepin: views is None, expected features of a second view of the same samples")
+        kinds = (np.float64, np.float32)
+        X = self._validated(X, dtype=kinds, least=2)
+        views = check_array(views, accept_sparse="csr", dtype=kinds, input_name="views", estimator=self)
+        if views.shape != X.shape:
+            raise InputError(f"Sepin: views has shape {views.shape}, expected that of X, {X.shape}")
+        if np.asarray(self.max_samples).dtype.kind not in "iu" or self.max_samples < 2:
+            raise InputError(f"Sepin: max_samples is {self.max_samples!r}, expected a whole number, at least 2")
+        if X.shape[0] > self.max_samples:
+            rows = check_random_state(self.random_state).choice(X.shape[0], self.max_samples, replace=False)
+            X, views = X[np.sort(rows)], views[np.sort(rows)]
+        found = metrics.sepin(X, views, temperature=self.temperature, renormalise=self.renormalise)
+        return self._kept_by(np.asarray(found.per_feature.cpu(), np.float64))

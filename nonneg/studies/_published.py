@@ -1,0 +1,40 @@
+"""What the paper reports (ICLR 2024), to be put beside what was measured here."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Published:
+    """A figure of the paper, in percent, of CL and of NCL, with what differs in its protocol."""
+
+    cl: str
+    ncl: str
+    protocol: str
+
+
+_LINEAR = "linear layer by SGD on views, encoder"
+_FINE_TUNED = "all weights trained, encoder"
+_CONSISTENCY = "projector; features of any support, no chance floor"
+_SPARSITY = "projector"
+
+# Recipe to the key and layer of a figure of `measure`, and what the paper has for it.
+PUBLISHED: dict[str, dict[tuple[str, str], Published]] = {
+    "cifar10": {
+        ("augmented_probe", "encoder"): Published("87.6 ± 0.2", "87.8 ± 0.2", _LINEAR),
+        ("fine_tuning", "encoder"): Published("92.3 ± 0.1", "92.6 ± 0.1", _FINE_TUNED),
+        ("class_consistency", "projector"): Published("14.7", "46.6", _CONSISTENCY),
+        ("sparsity", "projector"): Published("about 0", "93.3", _SPARSITY),
+    },
+    "cifar100": {
+        ("augmented_probe", "encoder"): Published("58.6 ± 0.2", "59.7 ± 0.4", _LINEAR),
+        ("fine_tuning", "encoder"): Published("72.6 ± 0.1", "73.0 ± 0.2", _FINE_TUNED),
+        ("class_consistency", "projector"): Published("1.7", "7.4", _CONSISTENCY),
+        ("sparsity", "projector"): Published("about 0", "91.5", _SPARSITY),
+    },
+    "imagenet100": {
+        ("augmented_probe", "encoder"): Published("68.7 ± 0.3", "69.4 ± 0.3", _LINEAR),
+        ("fine_tuning", "encoder"): Published("77.3 ± 0.5", "79.2 ± 0.4", _FINE_TUNED),
+        ("class_consistency", "projector"): Published("2.2", "8.6", _CONSISTENCY),
+        ("sparsity", "projector"): Published("about 0", "95.9", _SPARSITY),
+    },
+}

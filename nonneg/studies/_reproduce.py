@@ -1,0 +1,211 @@
+"""`nonneg reproduce`: the paper's tables and figures from nothing, in steps that are done once each."""
+
+import dataclasses
+import itertools
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from nonneg.durable import claim_folder, read_plainly, write_bytes
+from nonneg.errors import InputError
+from nonneg.evaluate import PARTS, fine_tune, match_features, measure_subject, open_subject, viewed_source
+from nonneg.features import Features
+from nonneg.models import Model, load, source_for
+from nonneg.report import write_pictures
+from nonneg.select import sweep
+from nonneg.studies._plan import ACTIVATIONS, Activation, Plan
+from nonneg.studies._results_page import MADE_BY, write_page
+from nonneg.training import TrainConfig, environment, load_recipe, read_log, train
+
+SIDES = ("CL", "NCL")
+HEADS: dict[str, dict[str, Any]] = {  # name to whether it has a projector of its own, and what is rectified
+    "CE": {"projector": False},
+    "NCE": {"projector": False, "rectify": "relu", "rectify_weight": True},
+    "CE + MLP": {"projector": True},
+    "NCE + MLP": {"projector": True, "rectify": "relu"},
+}
+STARTS = ("scratch", "fine-tuned")
+_PLAN, _DONE, _RUNS, _FEATURES = "plan.json", "done", "runs", "features"
+
+Step = tuple[str, Callable[[], Any]]
+
+
+def reproduce(plan: Plan, out: Path, page: Path, overwrite: bool = False) -> Path:
+    """Do what is not done yet, then write the page.
+
+    Interrupted, the same call goes on: each step's figures are kept as they come, and a training run that was
+    cut off is taken up at its last checkpoint.
+
+    Args:
+        plan: what to do.
+        out: folder for runs, features and figures.
+        page: the Markdown page to write; its pictures go to a folder of its name beside it.
+        overwrite: start over, whatever is in `out`.
+
+    Returns:
+        The page.
+    """
+    if page.exists() and MADE_BY.encode() not in page.read_bytes():
+        raise InputError(f"{page} exists already and is no page of nonneg reproduce; choose another --page")
+    asked = json.loads(json.dumps({"made_by": "nonneg reproduce", "plan": dataclasses.asdict(plan)}))
+    if overwrite or not (out / _PLAN).is_file():
+        claim_folder(out, _PLAN, asked, {_DONE, _RUNS, _FEATURES}, overwrite)
+    else:
+        _refuse_another(out, asked)
+    study = Study(plan, out)
+    console = Console(stderr=True)
+    steps = list(study.steps())
+    for number, (name, work) in enumerate(steps, 1):
+        if study.read(name) is None:
+            console.print(f"[{number} of {len(steps)}] {name}", highlight=False, markup=False)
+            study.write(name, work())
+    pictures = write_pictures(page.with_suffix(""), study.shown()) if study.can_show() else {}
+    return write_page(page, plan, {name: study.read(name) for name, _ in steps}, pictures)
+
+
+def _refuse_another(out: Path, asked: dict[str, Any]) -> None:
+    with read_plainly(out / _PLAN):
+        begun = json.loads((out / _PLAN).read_text(encoding="utf-8"))["plan"]
+    for name, value in asked["plan"].items():
+        if begun.get(name) != value:
+            raise InputError(
+                f"{out} holds a reproduction with {name} {begun.get(name)!r}, not {value!r}; go on with the same,"
+                " choose another --out or pass --overwrite to start over"
+            )
+
+
+class Study:
+    """The steps of a plan, in order, and where their figures are kept."""
+
+    def __init__(self, plan: Plan, out: Path) -> None:
+        self.plan, self.out = plan, out
+        recipe = load_recipe(plan.recipe)
+        self.config = dataclasses.replace(recipe, data=plan.data or recipe.data)
+
+    def steps(self) -> Iterator[Step]:
+        """Names and work."""
+        seeds, supervised_seeds = range(self.plan.seeds), range(self.plan.supervised_seeds)
+        for seed, side in itertools.product(seeds, SIDES):
+            yield f"{side}, seed {seed}", partial(self.measured, side, seed)
+        for side in SIDES:
+            yield f"selection, {side}", partial(self.selection, side)
+        yield "matching", self.matching
+        for seed, start, head in itertools.product(supervised_seeds, STARTS, HEADS):
+            yield f"supervised, {start}, {head}, seed {seed}", partial(self.supervised, start, head, seed)
+        if self.plan.ablation_epochs:
+            for activation in ACTIVATIONS:
+                yield f"activation, {activation}", partial(self.activation, activation)
+
+    # Keeping figures
+
+    def read(self, name: str) -> Any:
+        """The figures of a step that is done, or None."""
+        path = self._path(name)
+        if not path.is_file():
+            return None
+        with read_plainly(path):
+            return json.loads(path.read_text(encoding="utf-8"))
+
+    def write(self, name: str, figures: Any) -> None:
+        self._path(name).parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(self._path(name), json.dumps(figures, indent=1).encode())
+
+    def _path(self, name: str) -> Path:
+        return self.out / _DONE / f"{name.replace(', ', '-').replace(' ', '-').lower()}.json"
+
+    # The steps
+
+    def run(self, side: str, seed: int) -> Path:
+        """A trained run, trained now if it is not there."""
+        config = self._with_epochs(dataclasses.replace(self.config, seed=seed), self.plan.epochs)
+        if side == "CL":
+            config = dataclasses.replace(config, rectify="none", top_k=0)
+        return _trained(config, self.out / _RUNS / f"{side.lower()}-{seed}", f"{side}, seed {seed}")
+
+    def measured(self, side: str, seed: int) -> dict[str, Any]:
+        """Everything `measure` knows of a run."""
+        run = self.run(side, seed)
+        subject = open_subject(str(run))
+        found = measure_subject(
+            subject, PARTS, probe_epochs=self.plan.probe_epochs, fine_tune_epochs=self.plan.fine_tune_epochs
+        )
+        # Codes without images: matching over seeds needs no more, and it stays when the run is gone.
+        subject.test["projector"].save(self._features(side, seed), overwrite=True)
+        return found.to_dict() | {
+            "seconds": sum(line["seconds"] for line in read_log(run)),
+            "environment": environment(torch.device("cuda" if torch.cuda.is_available() else "cpu")),
+        }
+
+    def selection(self, side: str) -> dict[str, Any]:
+        """Fewer and fewer features of seed 0, by every selector."""
+        model = load(str(self.run(side, 0)))
+        model.to("cuda" if torch.cuda.is_available() else "cpu")
+        images = {split: source_for(model, self.config.data, split) for split in ("train", "test")}
+        again = viewed_source(images["train"], self.config.views, seed=self.config.seed)
+        train_codes, test_codes, views = (
+            model.embed(source, media=False) for source in (images["train"], images["test"], again)
+        )
+        return sweep(train_codes, test_codes, views=views, progress=False).to_dict()
+
+    def matching(self) -> dict[str, Any]:
+        """Are the features of several seeds the same?"""
+        found = {}
+        for side in SIDES:
+            sets = [Features.load(self._features(side, seed)) for seed in range(self.plan.seeds)]
+            if len(sets) > 1:
+                found[side] = match_features(*sets).to_dict()
+                if side == "CL":  # free up to their sign
+                    found["CL, up to sign"] = match_features(*sets, signed=False).to_dict()
+        return found
+
+    def supervised(self, start: str, head: str, seed: int) -> dict[str, Any]:
+        """Cross entropy with labels: accuracy on the test split after each epoch."""
+        if start == "scratch":
+            torch.manual_seed(seed)
+            model, epochs = Model(load(str(self.run("CL", seed))).config), self.plan.supervised_epochs
+        else:
+            model = load(str(self.run("NCL" if head.startswith("NCE") else "CL", seed)))
+            epochs = self.plan.fine_tune_epochs
+        train_images, test_images = (source_for(model, self.config.data, split) for split in ("train", "test"))
+        found = fine_tune(model, train_images, test_images, epochs=epochs, seed=seed, **HEADS[head])
+        return {"accuracy": found.accuracy, "curve": list(found.curve), "epochs": epochs}
+
+    def activation(self, activation: Activation) -> dict[str, Any]:
+        """One map at the projector's end, all else equal, seed 0."""
+        config = dataclasses.replace(self._with_epochs(self.config, self.plan.ablation_epochs), rectify=activation)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "NonNegative.* is a control")  # the page says so
+            run = _trained(config, self.out / _RUNS / f"activation-{activation}", activation)
+        return measure_subject(open_subject(str(run)), ("structure", "probe", "neighbours")).to_dict()
+
+    # Pictures
+
+    def can_show(self) -> bool:
+        return all((self.out / _RUNS / f"{side.lower()}-0" / "model").is_dir() for side in SIDES)
+
+    def shown(self) -> dict[str, Features]:
+        """Test features of seed 0 with their images."""
+        found = {}
+        for side in SIDES:
+            model = load(str(self.run(side, 0)))
+            found[side] = model.embed(source_for(model, self.config.data, "test"))
+        return found
+
+    def _features(self, side: str, seed: int) -> Path:
+        return self.out / _FEATURES / f"{side.lower()}-{seed}.features"
+
+    def _with_epochs(self, config: TrainConfig, epochs: int) -> TrainConfig:
+        if not epochs:
+            return config
+        return dataclasses.replace(config, epochs=epochs, warmup_epochs=min(config.warmup_epochs, epochs))
+
+
+def _trained(config: TrainConfig, run: Path, title: str) -> Path:
+    """The run, trained or taken up if it is not finished."""
+    return run if (run / "model").is_dir() else train(config, run, title=title)

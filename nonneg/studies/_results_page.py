@@ -1,0 +1,260 @@
+"""The page of a reproduction: what was measured beside what the paper says, in Markdown."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from nonneg.durable import write_bytes
+from nonneg.evaluate import Measured, Measurement
+from nonneg.report import write_curves
+from nonneg.studies._plan import ACTIVATIONS, Plan
+from nonneg.studies._published import PUBLISHED, Published
+
+Results = Mapping[str, Any]
+SIDES = ("CL", "NCL")
+MADE_BY = "Made by `nonneg reproduce`."
+_HEADLINES = (
+    ("probe", "encoder"),
+    ("probe", "projector"),
+    ("augmented_probe", "encoder"),
+    ("fine_tuning", "encoder"),
+    ("class_consistency", "projector"),
+    ("class_consistency_supported", "projector"),
+    ("class_consistency_floor", "projector"),
+    ("sparsity", "projector"),
+    ("live", "projector"),
+    ("correlation", "projector"),
+    ("effective_rank", "projector"),
+    ("precision_at_10", "projector"),
+    ("map_at_10", "projector"),
+    ("neighbours", "encoder"),
+    ("sepin_at_1", "projector"),
+    ("sepin_at_10", "projector"),
+    ("probe_0.01_of_labels", "encoder"),
+    ("probe_0.8_wrong", "encoder"),
+    ("corruptions", "encoder"),
+)
+_NEEDED = {"probe": "encoder", "class_consistency_supported": "projector", "sparsity": "projector"}
+_NEEDED |= {"live": "projector", "precision_at_10": "projector"}
+_ALL = "all features"
+
+
+def write_page(path: Path, plan: Plan, results: Results, pictures: Mapping[str, Path]) -> Path:
+    """Write what is done so far; steps that are missing are named at the end.
+
+    Args:
+        path: of the Markdown file; curves go to a folder of its name beside it.
+        plan: what was to be done.
+        results: figures by the names of the steps, None where a step is not done.
+        pictures: caption to file.
+    """
+    folder = path.with_suffix("")
+    sections = [
+        _head(plan),
+        _side_by_side(plan, results),
+        _matching(results),
+        _selection(results, folder),
+        _supervised(plan, results, folder),
+        _activations(plan, results),
+        _pictures(pictures, path),
+        _how(plan, results),
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, "\n\n".join(section for section in sections if section).encode() + b"\n")
+    return path
+
+
+def _head(plan: Plan) -> str:
+    return (
+        f"# {plan.recipe}: CL and NCL, by the paper's recipe\n\n"
+        "Contrastive learning without (CL) and with (NCL) a non-negative map at the projector's end; all else is the"
+        f" same. Figures are of the test split; nothing was chosen by them. {MADE_BY}"
+    )
+
+
+def _side_by_side(plan: Plan, results: Results) -> str:
+    columns = {
+        side: tuple(
+            Measured.from_dict(told)
+            for seed in range(plan.seeds)
+            if (told := results.get(f"{side}, seed {seed}")) is not None
+        )
+        for side in SIDES
+    }
+    if not all(columns.values()):
+        return ""
+    found = Measurement(columns, {})
+    paper: Mapping[Any, Published] = PUBLISHED.get(plan.recipe, {})
+    told = dict(found.cells())
+    main = [[*told[row], _published(paper.get(row))] for row in _HEADLINES if row in told]
+    others = [cells for row, cells in told.items() if row not in _HEADLINES]
+    headings = [*found.headings(), "the paper, CL → NCL"]
+    if not paper:
+        headings, main = headings[:-1], [cells[:-1] for cells in main]
+    spread = "± is the standard deviation over seeds; differences are paired over seeds, with 95% interval and p of a"
+    several = len(columns["CL"]) > 1
+    note = f"{spread} t-test." if several else "One seed: brackets are 95% intervals over test samples."
+    lines = ["## Side by side", _table(headings, main), note]
+    if others:
+        lines += ["<details><summary>All other figures</summary>", _table(found.headings(), others), "</details>"]
+    return "\n\n".join(lines)
+
+
+def _published(said: Published | None) -> str:
+    return f"{said.cl} → {said.ncl} ({said.protocol})" if said else ""
+
+
+def _matching(results: Results) -> str:
+    found = results.get("matching")
+    if not found:
+        return ""
+    rows = [
+        [
+            side,
+            f"{told['agreement']:.3f}",
+            f"{told['floor']:.3f}",
+            *(f"{count} of {told['live'][0]}" for count in told["at_least"].values()),
+        ]
+        for side, told in found.items()
+    ]
+    levels = next(iter(found.values()))["at_least"]
+    return "\n\n".join(
+        [
+            "## The same features in every seed?",
+            _table(["", "mean matched cosine", "by chance", *(f"stable at {level} or more" for level in levels)], rows),
+            "Live features of independently trained networks, matched one to one over the test samples (Hungarian"
+            " method). CL's features are free up to a rotation; up to sign they are given the benefit of it.",
+        ]
+    )
+
+
+def _selection(results: Results, folder: Path) -> str:
+    found = {side: told for side in SIDES if (told := results.get(f"selection, {side}")) is not None}
+    if not found:
+        return ""
+    tables = [_selection_table(side, told["points"]) for side, told in found.items()]
+    panels = {
+        side: {
+            by: [(p["keep"], p["probe"]) for p in told["points"] if p["by"] in (by, _ALL)]
+            for by in dict.fromkeys(p["by"] for p in told["points"])
+            if by != _ALL
+        }
+        for side, told in found.items()
+    }
+    drawn = write_curves(folder / "selection.svg", panels, "features kept", "linear probe")
+    return "\n\n".join(
+        [
+            "## Fewer features",
+            f"![Probe over the number of features]({folder.name}/{drawn.name})",
+            *tables,
+            "Probe on the projector's features / precision@10. Seed 0. Selectors and probe are fitted on the train"
+            " split.",
+        ]
+    )
+
+
+def _selection_table(side: str, points: Sequence[Mapping[str, Any]]) -> str:
+    counts = sorted({point["keep"] for point in points})
+    *fewer, whole = counts
+    cells = {(point["by"], point["keep"]): f"{point['probe']:.1%} / {point['precision']:.1%}" for point in points}
+    size = {point["keep"]: f"{point['bytes']:,.0f}" for point in points if point["by"] in ("expected-activation", _ALL)}
+    selectors = dict.fromkeys(point["by"] for point in points if point["by"] != _ALL)
+    rows = [[by, *(cells[by, count] for count in fewer), cells[_ALL, whole]] for by in selectors]
+    rows.append(["bytes a sample, by expected activation", *(size.get(count, "—") for count in counts)])
+    return _table([side, *(f"{count} features" for count in fewer), f"all {whole}"], rows)
+
+
+def _supervised(plan: Plan, results: Results, folder: Path) -> str:
+    found: dict[str, dict[str, list[Any]]] = {}
+    for name, told in results.items():
+        if name.startswith("supervised, ") and told is not None:
+            _, start, head, _ = name.split(", ")
+            found.setdefault(start, {}).setdefault(head, []).append(told)
+    if not found:
+        return ""
+    heads = list(dict.fromkeys(head for by_head in found.values() for head in by_head))
+    rows = [[head, *(_spread([t["accuracy"] for t in found[s].get(head, [])]) for s in found)] for head in heads]
+    panels = {
+        start: {
+            head: [(i + 1, fmean(values)) for i, values in enumerate(zip(*(t["curve"] for t in told), strict=True))]
+            for head, told in by_head.items()
+        }
+        for start, by_head in found.items()
+    }
+    drawn = write_curves(folder / "supervised.svg", panels, "epoch", "accuracy, test split")
+    return "\n\n".join(
+        [
+            "## With labels: cross entropy (CE) and non-negative cross entropy (NCE)",
+            _table(["accuracy, last epoch", *found], rows),
+            f"![Accuracy over the epochs]({folder.name}/{drawn.name})",
+            f"From scratch {plan.supervised_epochs} epochs; fine-tuned {plan.fine_tune_epochs} epochs, CE from CL's"
+            " encoder and NCE from NCL's. Without a projector a ResNet's features are non-negative as they are, so NCE"
+            " rectifies the classifier's weight; with one (MLP), the projector's output.",
+        ]
+    )
+
+
+def _activations(plan: Plan, results: Results) -> str:
+    rows = []
+    for activation in ACTIVATIONS:
+        if (told := results.get(f"activation, {activation}")) is not None:
+            figures = Measured.from_dict(told).figures
+            kept = [figures[key, layer] for key, layer in _NEEDED.items()]  # type: ignore[index]
+            rows.append([activation, *(figure.form.format(figure.value) for figure in kept)])
+    if not rows:
+        return ""
+    headings = ["", "linear probe, encoder", "class consistency, 10 or more active", "sparsity", "live", "precision@10"]
+    return "\n\n".join(
+        [
+            "## The map at the projector's end",
+            _table(headings, rows),
+            f"{plan.ablation_epochs} epochs, seed 0. gelu and leaky relu are controls: they are not non-negative.",
+        ]
+    )
+
+
+def _pictures(pictures: Mapping[str, Path], page: Path) -> str:
+    if not pictures:
+        return ""
+    shown = [f"{caption}:\n\n![{caption}]({page.stem}/{file.name})" for caption, file in pictures.items()]
+    return "\n\n".join(["## Pictures", *shown])
+
+
+def _how(plan: Plan, results: Results) -> str:
+    made = [told for told in results.values() if isinstance(told, dict) and "environment" in told]
+    lacking = [name for name, told in results.items() if told is None]
+    lines = [
+        f"**Plan**: {plan.seeds} seeds of {plan.epochs or 'the recipe’s'} epochs; linear layer on views"
+        f" {plan.probe_epochs}, fine-tuning {plan.fine_tune_epochs}, with labels {plan.supervised_epochs} epochs,"
+        f" activations {plan.ablation_epochs}.",
+        "**Layers**: encoder and projector, as the rows say; batch norm in evaluation mode.",
+        "**Probe**: logistic regression on cached features; regularisation chosen on a fifth of the train split.",
+        "**Chance**: class consistency under permuted labels; features with 10 or more active samples.",
+        "**Corruptions**: 15 kinds at 5 severities, the probe fitted on clean images.",
+        "**SEPIN**: two views of 2,048 test images, temperature 0.2, renormalised, ranked by information.",
+    ]
+    if made:
+        told = made[0]["environment"]
+        packages = ", ".join(f"{name} {version}" for name, version in told["packages"].items())
+        commits = ", ".join(dict.fromkeys(str(one["environment"]["commit"]) for one in made))
+        lines.append(f"**Hardware**: {told['device']}, {told['cores']} cores. **Software**: {packages}.")
+        lines.append(f"**Commit**: {commits}. Training took {fmean(one['seconds'] for one in made):.0f} s a run.")
+    if lacking:
+        lines.append(f"**Not done yet**: {'; '.join(lacking)}.")
+    return "\n\n".join(["## How", "\n".join(f"- {line}" for line in lines)])
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    def lines() -> Iterator[Sequence[str]]:
+        yield headings
+        yield ["---", *["---:"] * (len(headings) - 1)]
+        yield from rows
+
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines())
+
+
+def _spread(values: Sequence[float]) -> str:
+    if not values:
+        return "—"
+    return f"{fmean(values):.1%}" + (f" ± {stdev(values):.1%}" if len(values) > 1 else "")

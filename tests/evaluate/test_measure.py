@@ -1,0 +1,193 @@
+import dataclasses
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from rich.console import Console
+
+from nonneg import Features, InputError, train
+from nonneg.evaluate import Measured, Measurement, linear_probe, measure, open_subject
+from nonneg.evaluate._figures import PARTS
+from nonneg.training import load_recipe
+
+PROBE = ("probe", "projector")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def clusters(seed: int, samples: int = 400, noise: float = 0.4) -> Features:
+    """Non-negative codes of four kinds."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 4, samples)
+    codes = np.maximum(np.repeat(np.eye(4), 2, axis=1)[labels] + rng.normal(-0.5, noise, (samples, 8)), 0)
+    return Features(sp.csr_array(codes.astype(np.float32)), labels=labels)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """CL and NCL of two seeds, a few epochs each."""
+    folder = tmp_path_factory.mktemp("runs")
+    recipe = dataclasses.replace(load_recipe("digits"), epochs=6, warmup_epochs=1, accelerator="cpu")
+    for seed in (0, 1):
+        for name, rectify in (("cl", "none"), ("ncl", "relu")):
+            config = dataclasses.replace(recipe, seed=seed, rectify=rectify)
+            train(config, folder / f"{name}-{seed}", progress=False)
+    return folder
+
+
+def test_features_with_a_train_set_are_measured_on_all_their_rows():
+    known, tested = clusters(0), clusters(1)
+    found = measure(tested, train=[known], parts=["structure", "probe", "neighbours"], progress=False)
+    assert found.values("features", PROBE) == [linear_probe(known, tested).accuracy]
+    (one,) = found.columns["features"]
+    figure = one.figures[PROBE]
+    assert figure.samples is not None and len(figure.samples) == 400
+    assert figure.interval is not None and figure.interval[0] < figure.value < figure.interval[1]
+    for key in ("class_consistency", "sparsity", "hoyer", "live", "correlation", "effective_rank", "precision_at_10"):
+        assert (key, "projector") in one.figures
+
+
+def test_features_alone_are_parted_into_rows_to_fit_and_rows_to_tell():
+    found = measure(clusters(0), parts=["probe"], progress=False)
+    (one,) = found.columns["features"]
+    assert len(one.figures[PROBE].samples) == 80 and "80% of the labelled rows" in one.protocol
+
+
+def test_without_labels_only_what_needs_none_is_measured():
+    found = measure(Features(clusters(0).codes), progress=False)
+    keys = {key for key, _ in found.rows}
+    assert "sparsity" in keys and not keys & {"probe", "class_consistency", "precision_at_10"}
+
+
+def test_two_columns_of_the_same_samples_are_compared_sample_by_sample():
+    known, tested = clusters(0), clusters(1)
+    rng = np.random.default_rng(2)
+    noise = [sp.csr_array(np.maximum(f.codes.toarray() + rng.normal(0, 1, f.shape), 0)) for f in (known, tested)]
+    worse = [
+        Features(codes.astype(np.float32), labels=f.labels) for codes, f in zip(noise, (known, tested), strict=True)
+    ]
+    found = measure(
+        worse[1], tested, train=[worse[0], known], names=["noisy", "plain"], parts=["probe"], progress=False
+    )
+    difference = found.difference(PROBE, "noisy", "plain")
+    hits = [found.columns[name][0].figures[PROBE].samples for name in ("noisy", "plain")]
+    assert difference.over == "samples" and difference.mean == pytest.approx((hits[1] - hits[0]).mean())
+    assert difference.p < 0.01 and difference.low > 0
+    assert "plain - noisy" in found.markdown()
+
+
+def test_runs_are_embedded_and_seeds_share_a_column(runs):
+    subjects = [",".join(f"{runs}/{name}-{seed}" for seed in (0, 1)) for name in ("cl", "ncl")]
+    found = measure(*subjects, names=["CL", "NCL"], parts=["structure", "probe"], progress=False)
+    assert len(found.values("NCL", PROBE)) == 2 and len(found.values("NCL", ("probe", "encoder"))) == 2
+    assert [one.seed for one in found.columns["CL"]] == [0, 1]
+    difference = found.difference(("sparsity", "projector"), "CL", "NCL")
+    assert difference.over == "seeds" and difference.mean > 0.5
+    subject = open_subject(f"{runs}/ncl-0")
+    told = linear_probe(subject.train["encoder"], subject.test["encoder"]).accuracy
+    assert found.values("NCL", ("probe", "encoder"))[0] == told
+    text = found.markdown()
+    assert " ± " in text and "paired over seeds" in text and "seeds 0, 1" in text
+
+
+def test_every_part_of_a_run(runs):
+    options = {"probe_epochs": 1, "fine_tune_epochs": 1, "transfer_to": ["shapes"], "shifted_to": ["digits"]}
+    with pytest.raises(InputError, match="shapes"):  # 24 pixels, where the run knows 8
+        measure(f"{runs}/ncl-0", parts=["sepin"], progress=False, **options)
+    options["transfer_to"] = ["digits"]
+    found = measure(f"{runs}/ncl-0", parts=PARTS, progress=False, **options)
+    keys = {key for key, layer in found.rows if layer == "encoder"}
+    assert keys >= {"sepin_at_1", "corruptions", "corruption_fog", "augmented_probe", "fine_tuning", "neighbours"}
+    assert keys >= {"probe_0.01_of_labels", "probe_0.9_wrong", "transfer_digits", "shifted_digits"}
+    # The same images told by the run's own probe, and by one fitted on the same train split.
+    for key in ("transfer_digits", "shifted_digits"):
+        assert found.values("ncl-0", (key, "encoder")) == found.values("ncl-0", ("probe", "encoder"))
+    worse = found.values("ncl-0", ("corruptions", "encoder"))[0]
+    assert worse < found.values("ncl-0", ("probe", "encoder"))[0]
+
+
+def test_a_table_in_every_form(tmp_path):
+    found = measure(clusters(0), clusters(1), names=["<a>", "b|c"], parts=["structure", "probe"], progress=False)
+    told = json.loads(found.save(tmp_path / "t.json").read_text())
+    assert [line["value"] for line in told["columns"]["<a>"][0]["figures"] if line["key"] == "probe"]
+    again = Measured.from_dict(told["columns"]["<a>"][0])
+    assert again.figures[PROBE].value == found.values("<a>", PROBE)[0]
+    page = found.save(tmp_path / "t.html").read_text()
+    assert "&lt;a&gt;" in page and "<a>" not in page and page == found._repr_html_()
+    assert "b\\|c" in found.save(tmp_path / "t.md").read_text()
+    lines = (found.save(tmp_path / "t.csv")).read_text().splitlines()
+    frame = found.to_frame()
+    assert len(lines) == len(frame) + 1 and set(frame["column"]) == {"<a>", "b|c"}
+    console = Console(width=200, record=True)
+    console.print(found)
+    assert "linear probe" in console.export_text()
+    with pytest.raises(InputError, match=r"ends in .\.txt., expected \.md, \.json"):
+        found.save(tmp_path / "t.txt")
+
+
+def test_what_is_no_number_is_a_dash_and_null():
+    rare = np.zeros((40, 2), np.float32)
+    rare[:3, 0] = 1
+    found = measure(Features(rare, labels=np.arange(40) % 2), parts=["structure"], progress=False)
+    supported = ("class_consistency_supported", "projector")
+    assert np.isnan(found.values("features", supported)[0])
+    figures = found.to_dict()["columns"]["features"][0]["figures"]
+    assert next(line for line in figures if line["key"] == supported[0])["value"] is None
+    assert Measured.from_dict(found.to_dict()["columns"]["features"][0]).figures[supported].interval is None
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda f: measure(), "nothing is given to measure"),
+        (lambda f: measure(f, parts=["taste"]), "parts has 'taste', expected some of structure, probe"),
+        (lambda f: measure(f, f, names=["a"]), "names has 1 entries, expected 2"),
+        (lambda f: measure(f, train=[f, f]), "train has 2 entries, expected 1"),
+        (lambda f: measure("nowhere.npy"), "nowhere.npy"),
+        (lambda f: measure(Features(np.ones((4, 2), np.float32), labels=[0, 1, 1, 1])), "has 4 labelled samples"),
+    ],
+)
+def test_refusals(call, sentence):
+    with pytest.raises(InputError) as error:
+        call(clusters(0))
+    assert sentence in str(error.value)
+
+
+def test_command_measures_vectors_and_features(tmp_path):
+    codes = clusters(0)
+    np.savez(tmp_path / "v.npz", x=codes.codes.toarray(), y=codes.labels)
+    codes.save(tmp_path / "c.features")
+
+    def run(*options):
+        command = [sys.executable, "-m", "nonneg", "measure", *options]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+
+    done = run("v.npz:x", "--labels", "v.npz:y", "--parts", "structure", "probe", "--out", "t.json")
+    assert done.returncode == 0, done.stderr
+    assert "| linear probe |" in done.stdout and (tmp_path / "t.json").is_file()
+    done = run("c.features", "--parts", "structure")
+    assert done.returncode == 0 and "| class consistency |" in done.stdout
+    refused = run("c.features", "--labels", "v.npz:y")
+    assert refused.returncode == 2 and "labels is given for c.features" in refused.stderr
+    refused = run(str(tmp_path))
+    assert refused.returncode == 2 and "is neither features nor a run" in refused.stderr
+
+
+def test_a_measurement_of_runs_without_shared_seeds_has_no_difference():
+    def column(seed, value):
+        from nonneg.evaluate._figures import Figure
+
+        return (Measured("x", seed, "", {PROBE: Figure(*PROBE, "linear probe", value)}),)
+
+    found = Measurement({"a": column(0, 0.5), "b": column(1, 0.6)}, {})
+    assert found.difference(PROBE, "a", "b") is None and "b - a" not in found.markdown()

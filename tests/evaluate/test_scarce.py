@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+from sklearn.neighbors import KNeighborsClassifier
+
+from nonneg import Features, InputError
+from nonneg.evaluate._neighbours import neighbour_hits
+from nonneg.evaluate._probe import linear_probe
+from nonneg.evaluate._scarce import few_labels, noisy_labels
+
+
+@pytest.fixture(scope="module")
+def split():
+    rng = np.random.default_rng(0)
+    labels = np.arange(1200) % 4
+    codes = rng.normal(size=(4, 10))[labels] + 1.5 * rng.normal(size=(1200, 10))
+    codes = codes.astype(np.float32)
+    return Features(codes[:800], labels=labels[:800]), Features(codes[800:], labels=labels[800:])
+
+
+def test_all_labels_and_no_noise_are_the_plain_probe(split):
+    plain = linear_probe(*split)
+    assert few_labels(*split, share=1.0) == plain == noisy_labels(*split, rate=0.0)
+
+
+def test_fewer_and_wronger_labels_cost_accuracy(split):
+    plain = linear_probe(*split).accuracy
+    assert few_labels(*split, share=0.02).accuracy < plain - 0.03
+    rates = [noisy_labels(*split, rate=rate).accuracy for rate in (0.2, 0.74)]
+    assert plain + 0.03 > rates[0] > rates[1] + 0.1  # at 75% the four classes are drawn evenly
+
+
+def test_the_seed_decides_which_labels_stay(split):
+    first, again, other = (few_labels(*split, share=0.02, seed=seed).hits for seed in (0, 0, 1))
+    assert np.array_equal(first, again) and not np.array_equal(first, other)
+
+
+def test_unlabelled_samples_stay_unlabelled(split):
+    train, test = split
+    hidden = Features(train.codes, labels=np.where(np.arange(800) < 400, -1, train.labels))
+    half = Features(train.codes[400:], labels=train.labels[400:])
+    assert noisy_labels(hidden, test, rate=0.0) == linear_probe(half, test)
+
+
+@pytest.mark.parametrize(("call", "value"), [(few_labels, 0.0), (few_labels, 1.5), (noisy_labels, 1.0)])
+def test_shares_out_of_range_are_refused(split, call, value):
+    with pytest.raises(InputError, match=f"is {value}, expected"):
+        call(*split, value)
+
+
+def test_neighbours_vote_as_scikit_learns_do(split, monkeypatch):
+    train, test = split
+
+    def unit(features):
+        return features.codes / np.linalg.norm(features.codes, axis=1, keepdims=True)
+
+    def weights(distance):
+        return np.exp(-(distance**2) / 2 / 0.1)  # 1 - cosine is half the squared distance
+
+    theirs = KNeighborsClassifier(15, weights=weights).fit(unit(train), train.labels)
+    monkeypatch.setattr("nonneg.evaluate._neighbours._CHUNK", 128)
+    hits = neighbour_hits(train, test, k=15, temperature=0.1)
+    assert np.array_equal(hits, theirs.predict(unit(test)) == test.labels)
+    assert neighbour_hits(train, test, k=5000).shape == (400,)
+    with pytest.raises(InputError, match="k is 0"):
+        neighbour_hits(train, test, k=0)

@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from nonneg.evaluate._statistics import bootstrap_interval, paired_difference
+
+
+def test_the_interval_is_that_of_resampled_means():
+    rng = np.random.default_rng(0)
+    values = rng.exponential(size=400)
+    means = [rng.choice(values, 400).mean() for _ in range(4000)]
+    assert bootstrap_interval(values) == pytest.approx(tuple(np.quantile(means, [0.025, 0.975])), abs=0.015)
+
+
+def test_intervals_of_hits_hold_the_truth_as_often_as_they_say():
+    rng = np.random.default_rng(1)
+    held = [low <= 0.7 <= high for low, high in (bootstrap_interval(rng.random(300) < 0.7) for _ in range(300))]
+    assert np.mean(held) == pytest.approx(0.95, abs=0.04)
+
+
+def test_an_interval_is_blocked_without_a_change(monkeypatch):
+    values = np.random.default_rng(2).normal(size=100)
+    whole = bootstrap_interval(values, resamples=500)
+    monkeypatch.setattr("nonneg.evaluate._statistics._BLOCK", 1000)
+    assert bootstrap_interval(values, resamples=500) == pytest.approx(whole)
+
+
+def test_what_is_no_number_is_left_out():
+    assert bootstrap_interval([np.nan, 1.0, 1.0]) == (1.0, 1.0)
+    assert np.isnan(bootstrap_interval([np.nan])).all()
+
+
+def test_the_difference_is_scipys_paired_t_test():
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=12), rng.normal(0.3, size=12)
+    found, theirs = paired_difference(a, b, "seeds"), stats.ttest_rel(b, a)
+    interval = theirs.confidence_interval()
+    assert (found.p, found.low, found.high) == pytest.approx((theirs.pvalue, interval.low, interval.high))
+    assert found.mean == pytest.approx((b - a).mean()) and found.over == "seeds"
+
+
+def test_differences_that_cannot_be_tested():
+    assert np.isnan(paired_difference([0.5], [0.6], "seeds").p)
+    assert paired_difference([0.5, 0.5], [0.5, 0.5], "seeds").p == 1.0
+    assert paired_difference([0.5, 0.5], [0.75, 0.75], "seeds").p == 0.0

@@ -1,0 +1,92 @@
+import dataclasses
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from nonneg.errors import InputError
+from nonneg.studies import plan_for, reproduce
+from nonneg.studies._published import PUBLISHED
+from nonneg.studies._results_page import write_page
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+ONE = dict.fromkeys(("seeds", "epochs", "probe_epochs", "fine_tune_epochs", "supervised_epochs"), 1)
+PLAN = plan_for("digits", **ONE, ablation_epochs=0)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    out = tmp_path_factory.mktemp("reproduce")
+    return out, reproduce(PLAN, out / "runs", out / "digits.md")
+
+
+def test_the_page_has_every_section_and_every_picture_it_names(done):
+    _, page = done
+    text = page.read_text()
+    for heading in ("Side by side", "Fewer features", "With labels", "Pictures", "How"):
+        assert f"## {heading}" in text
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]*)\)", text)
+    assert len(pictures) == 7 and all((page.parent / picture).stat().st_size > 500 for picture in pictures)
+    assert "| linear probe, encoder |" in text and "SEPIN@10" in text and "NCE + MLP" in text and "Not done" not in text
+
+
+def test_what_is_done_is_not_done_again_and_what_is_lost_is(done, capfd):
+    out, page = done
+    before = {path.name: path.stat().st_mtime_ns for path in (out / "runs/done").iterdir()}
+    (out / "runs/done/selection-ncl.json").unlink()
+    page.unlink()
+    capfd.readouterr()
+    reproduce(PLAN, out / "runs", page)
+    told = capfd.readouterr().err
+    assert "selection, NCL" in told and "seed 0" not in told and page.is_file()
+    after = {path.name: path.stat().st_mtime_ns for path in (out / "runs/done").iterdir()}
+    assert after.keys() == before.keys()
+    assert [name for name in after if after[name] != before[name]] == ["selection-ncl.json"]
+
+
+def test_another_plan_in_the_same_folder_is_refused(done):
+    out, page = done
+    with pytest.raises(InputError, match="holds a reproduction with probe_epochs 1, not 2; go on with the same"):
+        reproduce(dataclasses.replace(PLAN, probe_epochs=2), out / "runs", page)
+
+
+def test_a_page_that_something_else_wrote_is_left_alone(tmp_path):
+    (tmp_path / "notes.md").write_text("mine")
+    with pytest.raises(InputError, match=r"notes\.md exists already and is no page of nonneg reproduce"):
+        reproduce(PLAN, tmp_path / "runs", tmp_path / "notes.md")
+    assert (tmp_path / "notes.md").read_text() == "mine" and not (tmp_path / "runs").exists()
+
+
+def test_figures_of_the_paper_stand_beside_ours(done, tmp_path):
+    out, _ = done
+    results = {name: json.loads((out / f"runs/done/{name.lower()}-seed-0.json").read_text()) for name in ("CL", "NCL")}
+    plan = plan_for("cifar10", "images.tar", **ONE)
+    text = write_page(
+        tmp_path / "c.md", plan, {f"{side}, seed 0": told for side, told in results.items()} | {"matching": None}, {}
+    ).read_text()
+    for published in PUBLISHED["cifar10"].values():
+        assert f"{published.cl} → {published.ncl}" in text
+    assert "**Not done yet**: matching." in text
+
+
+def test_plans():
+    assert plan_for("digits").seeds == 2 and plan_for("cifar10", "x.tar").fine_tune_epochs == 30
+    assert plan_for("cifar10", "x.tar", seeds=1).supervised_seeds == 1
+    for wrong, sentence in [
+        (lambda: plan_for("mnist"), "recipe is 'mnist', expected one of digits"),
+        (lambda: plan_for("cifar10"), "data is missing, expected the path of the images of cifar10"),
+        (lambda: plan_for("digits", seeds=0), "seeds is 0, expected at least 1"),
+        (lambda: plan_for("digits", supervised_seeds=5), "supervised_seeds is 5, expected at most seeds, 2"),
+    ]:
+        with pytest.raises(InputError) as error:
+            wrong()
+        assert sentence in str(error.value)
+
+
+def test_the_command_refuses_in_one_sentence(tmp_path):
+    command = [sys.executable, "-m", "nonneg", "reproduce", "cifar10"]
+    refused = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert refused.returncode == 2 and "data is missing" in refused.stderr and not list(tmp_path.iterdir())

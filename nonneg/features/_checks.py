@@ -86,7 +86,10 @@ def sample_column(name: str, values: Sequence[Any] | None, kind: pa.DataType, sa
     if len(values) != samples:
         raise InputError(f"{name}: {len(values)} given, expected {samples}, one a sample")
     try:
-        column = pa.chunked_array([pa.array(values, kind)])
+        if isinstance(values, pa.ChunkedArray):
+            column = values.cast(kind)
+        else:
+            column = pa.chunked_array([pa.array(values, kind)])
     except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
         raise InputError(f"{name}: expected a {kind} for each sample ({error})") from error
     if name == "ids" and column.null_count:

@@ -8,7 +8,7 @@ demo: .venv/ready
 	$(BIN)/nonneg demo --overwrite
 
 test: check
-	$(BIN)/pytest -q -m "not slow and not gpu"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "not slow and not gpu"
 
 check: .venv/ready
 	$(BIN)/ruff check .

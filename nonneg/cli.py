@@ -458,6 +458,7 @@ def index(
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
     uri: str = "",
     cosine: bool = False,
+    quantised: bool = False,
     overwrite: bool = False,
 ) -> None:
     """Build an index of features, which nonneg search then uses.
@@ -468,6 +469,7 @@ def index(
         out: the index's folder; NAME.index beside NAME.features if left out.
         uri: of a Milvus cluster, http://host:19530.
         cosine: bring each code to length 1 first, for codes whose lengths mean nothing.
+        quantised: keep values in 8 bits: a smaller index with rounded scores.
         overwrite: replace an earlier index in that folder.
     """
     from rich.console import Console
@@ -475,7 +477,7 @@ def index(
     from nonneg.search import index_folder
 
     with Console(stderr=True).status("indexing"):
-        made = index_folder(features, engine, out, uri=uri, cosine=cosine, overwrite=overwrite)
+        made = index_folder(features, engine, out, uri=uri, cosine=cosine, quantised=quantised, overwrite=overwrite)
     print(f"Indexed: {made}")
 
 

@@ -73,6 +73,12 @@ def structure(subject: Subject) -> Iterator[Figure]:
         yield Figure("features", layer, "features", features.shape[1], COUNT)
         yield Figure("correlation", layer, "correlation", metrics.correlation(codes), DECIMALS)
         yield Figure("effective_rank", layer, "effective rank", metrics.effective_rank(codes), "{:.1f}")
+        factors = subject.trained.test.factors if subject.trained else {}
+        if factors:  # known of drawn data alone
+            for binning in ("equal-width", "zero-quantiles"):
+                gap = metrics.mutual_information_gap(codes, factors, binning=binning)
+                key = f"mutual_information_gap_{binning}"
+                yield Figure(key, layer, f"mutual information gap, {binning} bins", gap.value, DECIMALS)
 
 
 def _consistency(features: Features, layer: Layer) -> Iterator[Figure]:

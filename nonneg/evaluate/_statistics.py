@@ -67,8 +67,8 @@ def paired_difference(first: Sequence[float] | Array, second: Sequence[float] | 
     if n < 2:
         return Difference(mean, float("nan"), float("nan"), float("nan"), over)
     error = float(differences.std(ddof=1) / np.sqrt(n))
-    if error == 0:
-        return Difference(mean, mean, mean, 1.0 if mean == 0 else 0.0, over)
+    if error <= 1e-12 * max(1.0, abs(mean)):  # all the same but for rounding: they do not tell how far others may be
+        return Difference(mean, float("nan"), float("nan"), float("nan"), over)
     reach = float(stats.t.ppf(0.975, n - 1)) * error
     p = float(2 * stats.t.sf(abs(mean) / error, n - 1))
     return Difference(mean, mean - reach, mean + reach, p, over)

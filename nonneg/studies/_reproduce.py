@@ -37,10 +37,10 @@ Step = tuple[str, Callable[[], Any]]
 
 
 def reproduce(plan: Plan, out: Path, page: Path, overwrite: bool = False) -> Path:
-    """Do what is not done yet, then write the page.
+    """Do what is not done yet, and write the page.
 
-    Interrupted, the same call goes on: each step's figures are kept as they come, and a training run that was
-    cut off is taken up at its last checkpoint.
+    Interrupted, the same call goes on: each step's figures are kept as they come, a training run that was
+    cut off is taken up at its last checkpoint, and the page says what is not done yet.
 
     Args:
         plan: what to do.
@@ -58,15 +58,16 @@ def reproduce(plan: Plan, out: Path, page: Path, overwrite: bool = False) -> Pat
         claim_folder(out, _PLAN, asked, {_DONE, _RUNS, _FEATURES}, overwrite)
     else:
         _refuse_another(out, asked)
-    study = Study(plan, out)
+    study = Study(plan, out, page)
     console = Console(stderr=True)
     steps = list(study.steps())
     for number, (name, work) in enumerate(steps, 1):
         if study.read(name) is None:
             console.print(f"[{number} of {len(steps)}] {name}", highlight=False, markup=False)
             study.write(name, work())
-    pictures = write_pictures(page.with_suffix(""), study.shown()) if study.can_show() else {}
-    return write_page(page, plan, {name: study.read(name) for name, _ in steps}, pictures)
+        # After each step: whoever stops it has a page of what is done.
+        write_page(page, plan, {step: study.read(step) for step, _ in steps})
+    return page
 
 
 def _refuse_another(out: Path, asked: dict[str, Any]) -> None:
@@ -83,8 +84,8 @@ def _refuse_another(out: Path, asked: dict[str, Any]) -> None:
 class Study:
     """The steps of a plan, in order, and where their figures are kept."""
 
-    def __init__(self, plan: Plan, out: Path) -> None:
-        self.plan, self.out = plan, out
+    def __init__(self, plan: Plan, out: Path, page: Path) -> None:
+        self.plan, self.out, self.page = plan, out, page
         recipe = load_recipe(plan.recipe)
         self.config = dataclasses.replace(recipe, data=plan.data or recipe.data)
 
@@ -93,6 +94,7 @@ class Study:
         seeds, supervised_seeds = range(self.plan.seeds), range(self.plan.supervised_seeds)
         for seed, side in itertools.product(seeds, SIDES):
             yield f"{side}, seed {seed}", partial(self.measured, side, seed)
+        yield "pictures", self.pictures
         for side in SIDES:
             yield f"selection, {side}", partial(self.selection, side)
         yield "matching", self.matching
@@ -184,18 +186,13 @@ class Study:
             run = _trained(config, self.out / _RUNS / f"activation-{activation}", activation)
         return measure_subject(open_subject(str(run)), ("structure", "probe", "neighbours")).to_dict()
 
-    # Pictures
-
-    def can_show(self) -> bool:
-        return all((self.out / _RUNS / f"{side.lower()}-0" / "model").is_dir() for side in SIDES)
-
-    def shown(self) -> dict[str, Features]:
-        """Test features of seed 0 with their images."""
-        found = {}
+    def pictures(self) -> dict[str, str]:
+        """Caption to file name, in the page's folder: test features of seed 0 with their images."""
+        sides = {}
         for side in SIDES:
             model = load(str(self.run(side, 0)))
-            found[side] = model.embed(source_for(model, self.config.data, "test"))
-        return found
+            sides[side] = model.embed(source_for(model, self.config.data, "test"))
+        return {caption: file.name for caption, file in write_pictures(self.page.with_suffix(""), sides).items()}
 
     def _features(self, side: str, seed: int) -> Path:
         return self.out / _FEATURES / f"{side.lower()}-{seed}.features"

@@ -40,14 +40,13 @@ _NEEDED |= {"live": "projector", "precision_at_10": "projector"}
 _ALL = "all features"
 
 
-def write_page(path: Path, plan: Plan, results: Results, pictures: Mapping[str, Path]) -> Path:
+def write_page(path: Path, plan: Plan, results: Results) -> Path:
     """Write what is done so far; steps that are missing are named at the end.
 
     Args:
         path: of the Markdown file; curves go to a folder of its name beside it.
         plan: what was to be done.
         results: figures by the names of the steps, None where a step is not done.
-        pictures: caption to file.
     """
     folder = path.with_suffix("")
     sections = [
@@ -57,7 +56,7 @@ def write_page(path: Path, plan: Plan, results: Results, pictures: Mapping[str, 
         _selection(results, folder),
         _supervised(plan, results, folder),
         _activations(plan, results),
-        _pictures(pictures, path),
+        _pictures(results, path),
         _how(plan, results),
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -214,11 +213,11 @@ def _activations(plan: Plan, results: Results) -> str:
     )
 
 
-def _pictures(pictures: Mapping[str, Path], page: Path) -> str:
-    if not pictures:
-        return ""
-    shown = [f"{caption}:\n\n![{caption}]({page.stem}/{file.name})" for caption, file in pictures.items()]
-    return "\n\n".join(["## Pictures", *shown])
+def _pictures(results: Results, page: Path) -> str:
+    shown = [
+        f"{caption}:\n\n![{caption}]({page.stem}/{file})" for caption, file in (results.get("pictures") or {}).items()
+    ]
+    return "\n\n".join(["## Pictures", *shown]) if shown else ""
 
 
 def _how(plan: Plan, results: Results) -> str:

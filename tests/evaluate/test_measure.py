@@ -191,3 +191,11 @@ def test_a_measurement_of_runs_without_shared_seeds_has_no_difference():
 
     found = Measurement({"a": column(0, 0.5), "b": column(1, 0.6)}, {})
     assert found.difference(PROBE, "a", "b") is None and "b - a" not in found.markdown()
+
+
+def test_of_drawn_data_the_mutual_information_gap_is_measured(tmp_path):
+    config = dataclasses.replace(load_recipe("shapes"), epochs=1, warmup_epochs=1, accelerator="cpu")
+    found = measure(str(train(config, tmp_path / "shapes", progress=False)), parts=["structure"], progress=False)
+    for binning in ("equal-width", "zero-quantiles"):
+        (value,) = found.values("shapes", (f"mutual_information_gap_{binning}", "projector"))
+        assert 0 <= value <= 1

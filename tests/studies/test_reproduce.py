@@ -65,7 +65,7 @@ def test_figures_of_the_paper_stand_beside_ours(done, tmp_path):
     results = {name: json.loads((out / f"runs/done/{name.lower()}-seed-0.json").read_text()) for name in ("CL", "NCL")}
     plan = plan_for("cifar10", "images.tar", **ONE)
     text = write_page(
-        tmp_path / "c.md", plan, {f"{side}, seed 0": told for side, told in results.items()} | {"matching": None}, {}
+        tmp_path / "c.md", plan, {f"{side}, seed 0": told for side, told in results.items()} | {"matching": None}
     ).read_text()
     for published in PUBLISHED["cifar10"].values():
         assert f"{published.cl} → {published.ncl}" in text

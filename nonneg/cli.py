@@ -249,10 +249,12 @@ def measure(
     """
     from rich.console import Console
 
-    from nonneg.evaluate import PARTS, USUAL_PARTS
+    from nonneg.evaluate import PARTS, USUAL_PARTS, require_table
     from nonneg.evaluate import measure as run_measure
 
     asked = tuple(PARTS) if parts == ("all",) else parts or USUAL_PARTS
+    if out is not None:
+        require_table(out)
     found = run_measure(
         *subjects,
         train=train,
@@ -265,12 +267,12 @@ def measure(
         probe_epochs=probe_epochs,
         fine_tune_epochs=fine_tune_epochs,
     )
-    if out is not None:
-        found.save(out)
     if sys.stdout.isatty():
         Console().print(found)
     else:
         print(found.markdown(), end="")  # as wide as it is, for a file
+    if out is not None:
+        found.save(out)
 
 
 def doctor(
@@ -536,6 +538,8 @@ def reproduce(
     supervised_epochs: int = -1,
     supervised_seeds: int = -1,
     ablation_epochs: int = -1,
+    transfer_to: tuple[str, ...] = (),
+    shifted_to: tuple[str, ...] = (),
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
     page: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
     overwrite: bool = False,
@@ -554,6 +558,8 @@ def reproduce(
         supervised_epochs: of cross entropy from scratch.
         supervised_seeds: how many of those.
         ablation_epochs: of each activation; 0 leaves them out.
+        transfer_to: other data sets, on whose features a probe is fitted and told.
+        shifted_to: other images of the same classes (sketches, another style), which the probe is told.
         out: folder for runs and figures; runs/reproduce- and the recipe if left out.
         page: the Markdown page; docs/results/ and the recipe if left out.
         overwrite: start over, whatever is in that folder.
@@ -571,6 +577,8 @@ def reproduce(
         supervised_epochs=supervised_epochs,
         supervised_seeds=supervised_seeds,
         ablation_epochs=ablation_epochs,
+        transfer_to=transfer_to,
+        shifted_to=shifted_to,
     )
     out = Path("runs") / f"reproduce-{recipe}" if out is None else out
     page = Path("docs/results") / f"{recipe}.md" if page is None else page

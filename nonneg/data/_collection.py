@@ -169,10 +169,14 @@ def choose_split(asked: str, there: Iterable[str], where: str) -> str:
     raise InputError(f"{where} has no split {asked!r}, expected one of {', '.join(there)}")
 
 
+class UndividedError(InputError):
+    """Another split than train was asked for of data that has none."""
+
+
 def require_train(asked: str, where: str) -> None:
     """Data without splits is all one split, train."""
     if asked != "train":
-        raise InputError(f"{where} is not divided into splits, so split is train (all of it), not {asked!r}")
+        raise UndividedError(f"{where} is not divided into splits, so split is train (all of it), not {asked!r}")
 
 
 def classes(

@@ -9,13 +9,13 @@ from nonneg.evaluate._figures import PARTS, Figure
 from nonneg.evaluate._fine_tune import FineTuned, fine_tune
 from nonneg.evaluate._matching import Matching, aligned, match_features
 from nonneg.evaluate._measure import USUAL_PARTS, measure, measure_subject
-from nonneg.evaluate._measurement import Measured, Measurement
+from nonneg.evaluate._measurement import Measured, Measurement, require_table
 from nonneg.evaluate._naming import Suggestion, suggest_names
 from nonneg.evaluate._neighbours import neighbour_hits
 from nonneg.evaluate._probe import FittedProbe, Probe, fit_probe, linear_probe
 from nonneg.evaluate._scarce import few_labels, noisy_labels
 from nonneg.evaluate._statistics import Difference, bootstrap_interval, paired_difference
-from nonneg.evaluate._subject import Subject, open_features, open_subject
+from nonneg.evaluate._subject import Subject, open_features, open_subject, split_sources
 
 __all__ = [
     "KINDS",
@@ -52,6 +52,8 @@ __all__ = [
     "open_subject",
     "paired_difference",
     "reordered",
+    "require_table",
+    "split_sources",
     "suggest_names",
     "viewed_source",
     "with_columns",

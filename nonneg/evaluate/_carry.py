@@ -14,13 +14,14 @@ from nonneg.evaluate._subject import open_features
 from nonneg.features import Features, is_features
 
 
-def carry_names(old: Features, new: Features, least: float = 0.5) -> Features:
-    """The new features, called as the old ones they match; names that they have already stay.
+def carry_names(old: Features, new: Features, least: float = 0.5, signed: bool = True) -> Features:
+    """The new features, called as the old ones they match; names that they have already stay, and none comes twice.
 
     Args:
         old: features with names.
         new: of the same samples, in any order.
         least: cosine from which two features count as the same.
+        signed: False takes the absolute cosine.
 
     Example:
         >>> codes = np.eye(3, dtype=np.float32)
@@ -28,12 +29,13 @@ def carry_names(old: Features, new: Features, least: float = 0.5) -> Features:
         >>> carry_names(old, new).names
         mappingproxy({1: 'cat', 2: 'dog'})
     """
-    a, b = _same(old, new, least)
+    a, b = _same(old, new, least, signed)
     carried = {int(j): old.names[int(i)] for i, j in zip(a, b, strict=True) if int(i) in old.names}
-    return new.with_names({feature: name for feature, name in carried.items() if feature not in new.names})
+    taken = set(new.names.values())
+    return new.with_names({i: name for i, name in carried.items() if i not in new.names and name not in taken})
 
 
-def reordered(old: Features, new: Features, least: float = 0.5) -> Features:
+def reordered(old: Features, new: Features, least: float = 0.5, signed: bool = True) -> Features:
     """The new features in another order: what matches an old feature has its number, the rest fill the gaps.
 
     Where a number lies beyond the new features, empty ones make up the difference. Provenance says under
@@ -43,13 +45,14 @@ def reordered(old: Features, new: Features, least: float = 0.5) -> Features:
         old: the features to go by.
         new: of the same samples, in any order.
         least: cosine from which two features count as the same.
+        signed: False takes the absolute cosine.
 
     Example:
         >>> codes = np.eye(3, dtype=np.float32)
         >>> bool((reordered(Features(codes), Features(codes[:, [2, 0, 1]])).codes == codes).all())
         True
     """
-    a, b = _same(old, new, least)
+    a, b = _same(old, new, least, signed)
     columns = np.full(max(new.shape[1], int(a.max(initial=-1)) + 1), -1)
     columns[a] = b
     rest = np.setdiff1d(np.arange(new.shape[1]), b)
@@ -92,15 +95,15 @@ def match_folders(
     matching = match_features(*features, signed=signed)
     matching = dataclasses.replace(matching, levels=tuple(sorted({*matching.levels, least})))
     if out is not None:
-        new = reordered(features[0], features[1], least) if reorder else features[1]
-        (carry_names(features[0], new, least) if names else new).save(out, overwrite=overwrite)
+        new = reordered(features[0], features[1], least, signed) if reorder else features[1]
+        (carry_names(features[0], new, least, signed) if names else new).save(out, overwrite=overwrite)
     return matching
 
 
-def _same(old: Features, new: Features, least: float) -> tuple[Array, Array]:
+def _same(old: Features, new: Features, least: float, signed: bool) -> tuple[Array, Array]:
     """Features of `old` and of `new` whose match has at least this cosine."""
     _require_cosine(least)
-    found = metrics.match(old.codes, aligned(old, new))
+    found = metrics.match(old.codes, aligned(old, new), signed)
     same = found.cosine >= least
     return found.a[same].numpy(), found.b[same].numpy()
 

@@ -18,9 +18,9 @@ from nonneg.evaluate._neighbours import neighbour_hits
 from nonneg.evaluate._probe import fit_probe, linear_probe
 from nonneg.evaluate._scarce import few_labels, noisy_labels
 from nonneg.evaluate._statistics import bootstrap_interval
-from nonneg.evaluate._subject import Subject, Trained
+from nonneg.evaluate._subject import Subject, Trained, split_sources, test_source
 from nonneg.features import Features
-from nonneg.models import Layer, source_for
+from nonneg.models import Layer
 
 Array = npt.NDArray[np.float64]
 PERCENT, DECIMALS, COUNT = "{:.1%}", "{:.3f}", "{:.0f}"
@@ -63,10 +63,11 @@ def structure(subject: Subject) -> Iterator[Figure]:
     """How sparse, live, apart and consistent the features are."""
     for layer, features in subject.whole.items():
         codes = features.codes
-        if features.labels is not None:
+        if features.labels is not None and (features.labels >= 0).any():
             yield from _consistency(features, layer)
         yield Figure("sparsity", layer, "sparsity", metrics.sparsity(codes))
-        yield Figure("hoyer", layer, "Hoyer sparsity", metrics.hoyer(codes), DECIMALS)
+        if features.shape[1] > 1:
+            yield Figure("hoyer", layer, "Hoyer sparsity", metrics.hoyer(codes), DECIMALS)
         activity = metrics.activity(codes)
         yield Figure("live", layer, "live features", activity.live, COUNT)
         yield Figure("dense", layer, "dense features, active on over half", activity.dense, COUNT)
@@ -74,7 +75,7 @@ def structure(subject: Subject) -> Iterator[Figure]:
         yield Figure("correlation", layer, "correlation", metrics.correlation(codes), DECIMALS)
         yield Figure("effective_rank", layer, "effective rank", metrics.effective_rank(codes), "{:.1f}")
         factors = subject.trained.test.factors if subject.trained else {}
-        if factors:  # known of drawn data alone
+        if factors and features.shape[1] > 1:  # known of drawn data alone
             for binning in ("equal-width", "zero-quantiles"):
                 gap = metrics.mutual_information_gap(codes, factors, binning=binning)
                 key = f"mutual_information_gap_{binning}"
@@ -107,10 +108,11 @@ def _consistency(features: Features, layer: Layer) -> Iterator[Figure]:
 def neighbours(subject: Subject) -> Iterator[Figure]:
     """Retrieval, and the k nearest as a classifier."""
     for layer, features in subject.whole.items():
-        at_10 = metrics.precision_at_k(features.codes, features.labels, k=10, reduce=False)
-        yield _mean_figure("precision_at_10", layer, "precision@10", at_10)
-        average = metrics.mean_average_precision(features.codes, features.labels, k=10, reduce=False)
-        yield _mean_figure("map_at_10", layer, "mAP@10", average)
+        if (np.asarray(features.labels) >= 0).sum() > 10:
+            at_10 = metrics.precision_at_k(features.codes, features.labels, k=10, reduce=False)
+            yield _mean_figure("precision_at_10", layer, "precision@10", at_10)
+            average = metrics.mean_average_precision(features.codes, features.labels, k=10, reduce=False)
+            yield _mean_figure("map_at_10", layer, "mAP@10", average)
         hits = neighbour_hits(subject.train[layer], subject.test[layer])
         yield _mean_figure("neighbours", layer, "20 nearest neighbours", hits)
 
@@ -126,21 +128,23 @@ def scarce_labels(subject: Subject) -> Iterator[Figure]:
     for layer, test in subject.test.items():
         for share in SHARES:
             hits = few_labels(subject.train[layer], test, share).hits
-            yield _mean_figure(f"probe_{share:g}_of_labels", layer, f"probe, {share:.0%} of the labels", hits)
+            title = f"probe, {share:.0%} of the labels (5 a class or more)"
+            yield _mean_figure(f"probe_{share:g}_of_labels", layer, title, hits)
 
 
 def label_noise(subject: Subject) -> Iterator[Figure]:
-    """The probe with wrong labels."""
+    """The probe with labels replaced at random."""
     for layer, test in subject.test.items():
         for rate in NOISE_RATES:
             hits = noisy_labels(subject.train[layer], test, rate).hits
-            yield _mean_figure(f"probe_{rate:g}_wrong", layer, f"probe, {rate:.0%} of the labels wrong", hits)
+            yield _mean_figure(f"probe_{rate:g}_random", layer, f"probe, {rate:.0%} of the labels random", hits)
 
 
 def sepin(subject: Subject) -> Iterator[Figure]:
     """What each feature alone tells of a sample, from two views of test images."""
     trained = _required(subject, "sepin")
-    first = trained.test.take(np.arange(min(_VIEWED, len(trained.test))))
+    rows = np.random.default_rng(0).permutation(len(trained.test))[:_VIEWED]  # data often comes class by class
+    first = trained.test.take(np.sort(rows))
     views = [viewed_source(first, trained.config.views, view, trained.config.seed) for view in (0, 1)]
     seen = [trained.model.embed(source, "both", media=False) for source in views]
     for layer in ("encoder", "projector"):
@@ -188,9 +192,7 @@ def fine_tuning(subject: Subject, epochs: int = 30) -> Iterator[Figure]:
 def transfer(subject: Subject, data: str) -> Iterator[Figure]:
     """The probe on another data set's features, fitted on its train split."""
     trained = _required(subject, "transfer")
-    train, test = (
-        trained.model.embed(source_for(trained.model, data, split), "both", media=False) for split in ("train", "test")
-    )
+    train, test = (trained.model.embed(source, "both", media=False) for source in split_sources(trained.model, data))
     for layer, features in test.items():
         hits = linear_probe(train[layer], features).hits
         yield _mean_figure(f"transfer_{_name(data)}", layer, f"probe on {_name(data)}", hits)
@@ -199,7 +201,7 @@ def transfer(subject: Subject, data: str) -> Iterator[Figure]:
 def shifted(subject: Subject, data: str) -> Iterator[Figure]:
     """The probe fitted on the subject's own data, told images of the same classes that look otherwise."""
     trained = _required(subject, "shifted")
-    features = trained.model.embed(source_for(trained.model, data, "test"), "both", media=False)
+    features = trained.model.embed(test_source(trained.model, data), "both", media=False)
     for layer, train in subject.train.items():
         hits = fit_probe(train).test(features[layer]).hits
         yield _mean_figure(f"shifted_{_name(data)}", layer, f"probe, told {_name(data)}", hits)

@@ -104,13 +104,13 @@ def fine_tune(
     head = _head(trial.model, trial.classes, projector, rectify, rectify_weight, seed).to(trial.device)
 
     def logits(views: Tensor) -> Tensor:
-        out: Tensor = head(trial.codes(views, "encoder"))
+        out: Tensor = head.train()(trial.codes(views, "encoder"))
         return out
 
     @torch.no_grad()
     def accuracy() -> float:
         codes, labels = trial.test_codes("encoder")
-        return share_of_correct(head(codes), labels)
+        return share_of_correct(head.eval()(codes), labels)
 
     parameters = [*trial.model.encoder.parameters(), *head.parameters()]
     curve = fit(name, trial, logits, parameters, accuracy, config, progress)

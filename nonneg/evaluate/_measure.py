@@ -67,6 +67,8 @@ def measure(
         if given and len(given) != len(subjects):
             raise InputError(f"{name} has {len(given)} entries, expected {len(subjects)}, one for each subject")
     called = list(names) or _names(subjects)
+    if len(set(called)) < len(called):
+        raise InputError(f"names has {called}, expected a different one for each subject")
     fitted_on: list[Features | str | None] = [*train] or [None] * len(subjects)
     columns: dict[str, tuple[Measured, ...]] = {}
     console = Console(stderr=True)
@@ -119,10 +121,20 @@ def measure_subject(
         work |= {f"transfer to {data}": transfer(subject, data) for data in transfer_to}
         work |= {f"shifted to {data}": shifted(subject, data) for data in shifted_to}
     figures: dict[tuple[str, Layer], Figure] = {}
+    notes = []
     for part, found in work.items():
         begun(part)
-        figures |= {(figure.key, figure.layer): figure for figure in found}
-    return Measured(subject.path, subject.seed, subject.protocol, figures)
+        try:
+            for figure in found:
+                figures[figure.key, figure.layer] = figure
+        except InputError as error:
+            if part not in PARTS:  # other data, which somebody named
+                raise
+            # What the subject's own data is too small for; the other parts stay.
+            notes.append(f"{part} could not be measured: {error}")
+    if not figures:
+        raise InputError(f"{subject.path}: nothing could be measured: {'; '.join(notes) or 'it has no labels'}")
+    return Measured(subject.path, subject.seed, subject.protocol, figures, subject.samples, tuple(notes))
 
 
 def _checked_parts(parts: Iterable[str]) -> list[str]:
@@ -143,8 +155,14 @@ def _opened(
         return
     if isinstance(train, Features):
         raise InputError(f"train has Features, expected a path, as the subject {subject} is")
+    seeds = set()
     for path in subject.split(","):
-        yield open_subject(path, train, labels, data)
+        opened = open_subject(path, train, labels, data)
+        if "," in subject and (opened.seed is None or opened.seed in seeds):
+            found = "no seed" if opened.seed is None else f"seed {opened.seed}, as another of its column"
+            raise InputError(f"{path} has {found}, expected runs with a seed of their own")
+        seeds.add(opened.seed)
+        yield opened
 
 
 def _names(subjects: Sequence[Features | str]) -> list[str]:

@@ -5,6 +5,7 @@ import html
 import io
 import json
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,12 +35,16 @@ class Measured:
         seed: of its training, or None.
         protocol: how probes were fitted and told.
         figures: by key and layer.
+        samples: the same where the test samples are the same, in the same order.
+        notes: what could not be measured, and why.
     """
 
     path: str
     seed: int | None
     protocol: str
     figures: Mapping[Row, Figure]
+    samples: str = ""
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON; what is not a number is null. Values of single samples are left out."""
@@ -54,7 +59,8 @@ class Measured:
             }
             for figure in self.figures.values()
         ]
-        return {"path": self.path, "seed": self.seed, "protocol": self.protocol, "figures": figures}
+        told = {"path": self.path, "seed": self.seed, "protocol": self.protocol, "samples": self.samples}
+        return {**told, "notes": list(self.notes), "figures": figures}
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> "Measured":
@@ -66,7 +72,9 @@ class Measured:
             interval = None if low_high is None or None in low_high else low_high
             figure = Figure(line["key"], line["layer"], line["title"], value, line["form"], None, interval)
             figures[figure.key, figure.layer] = figure
-        return cls(told["path"], told["seed"], told["protocol"], figures)
+        return cls(
+            told["path"], told["seed"], told["protocol"], figures, told.get("samples", ""), tuple(told.get("notes", ()))
+        )
 
 
 @dataclass(frozen=True)
@@ -95,14 +103,15 @@ class Measurement:
 
     def difference(self, row: Row, first: str, second: str) -> Difference | None:
         """`second - first`: over the seeds they share if those are two or more, else over the same test samples."""
-        ours, theirs = self._by_seed(second, row), self._by_seed(first, row)
-        shared = [seed for seed in ours if seed in theirs and seed is not None]
+        theirs, ours = ([one for one in self.columns[name] if row in one.figures] for name in (first, second))
+        values = [{one.seed: one.figures[row].value for one in column} for column in (theirs, ours)]
+        shared = [seed for seed in values[0] if seed in values[1] and seed is not None]
         if len(shared) > 1:
-            return paired_difference([theirs[s].value for s in shared], [ours[s].value for s in shared], "seeds")
-        if len(ours) == 1 == len(theirs):
-            (a,), (b,) = theirs.values(), ours.values()
-            if a.samples is not None and b.samples is not None and len(a.samples) == len(b.samples):
-                return paired_difference(a.samples, b.samples, "samples")
+            return paired_difference([values[0][s] for s in shared], [values[1][s] for s in shared], "seeds")
+        if len(ours) == 1 == len(theirs) and ours[0].samples == theirs[0].samples:
+            a, b = theirs[0].figures[row].samples, ours[0].figures[row].samples
+            if a is not None and b is not None and len(a) == len(b):
+                return paired_difference(a, b, "samples")
         return None
 
     def to_dict(self) -> dict[str, Any]:
@@ -157,14 +166,13 @@ class Measurement:
     def save(self, path: str | Path) -> Path:
         """Write a .md, .json, .html or .csv file."""
         path = Path(path)
+        require_table(path)
         forms: dict[str, Callable[[], str]] = {
             ".md": self.markdown,
             ".json": lambda: json.dumps(self.to_dict(), indent=1),
             ".html": self.html,
             ".csv": self._csv,
         }
-        if path.suffix not in forms:
-            raise InputError(f"{path} ends in {path.suffix or 'nothing'!r}, expected {', '.join(forms)}")
         write_bytes(path, forms[path.suffix]().encode())
         return path
 
@@ -196,15 +204,11 @@ class Measurement:
         ]
 
     def _csv(self) -> str:
-        lines = self._lines()
         text = io.StringIO()
-        writer = csv.DictWriter(text, lines[0])
+        writer = csv.DictWriter(text, ["column", "seed", "layer", "figure", "value", "low", "high"])
         writer.writeheader()
-        writer.writerows(lines)
+        writer.writerows(self._lines())
         return text.getvalue()
-
-    def _by_seed(self, column: str, row: Row) -> dict[int | None, Figure]:
-        return {one.seed: one.figures[row] for one in self.columns[column] if row in one.figures}
 
     def _pairs(self) -> list[tuple[str, str]]:
         first, *others = self.columns
@@ -246,15 +250,27 @@ class Measurement:
             seeds = ", ".join(str(one.seed) for one in column if one.seed is not None)
             told = f"; seed{'s' if ',' in seeds else ''} {seeds}" if seeds else ""
             yield f"{name}: {', '.join(one.path for one in column)}{told}; {column[0].protocol}."
+        yield from dict.fromkeys(
+            f"{name}: {note}" for name, column in self.columns.items() for one in column for note in one.notes
+        )
         several = any(len(column) > 1 for column in self.columns.values())
         if several:
             yield "± is the standard deviation over seeds."
         if any(len(column) == 1 for column in self.columns.values()):
-            yield "Brackets hold 95% intervals over test samples (bootstrap; SEPIN: normal)."
+            yield "Brackets hold 95% intervals over test samples (bootstrap; SEPIN and class consistency: normal)."
         for pair in self._compared():
             over = {found.over for row in self.rows if (found := self.difference(row, *pair))}
             yield f"{pair[1]} - {pair[0]}: paired over {' or '.join(sorted(over))}, 95% interval and p of a t-test."
         yield "; ".join(f"{name} {value}" for name, value in self.facts.items())
+
+
+def require_table(path: Path) -> None:
+    """Refuse, before any work, what a table cannot be written to."""
+    endings = (".md", ".json", ".html", ".csv")
+    if path.suffix not in endings:
+        raise InputError(f"{path} ends in {path.suffix or 'nothing'!r}, expected {', '.join(endings)}")
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise InputError(f"{path} cannot be written: {path.parent} is no folder that can be written to")
 
 
 def _told(difference: Difference | None, form: str) -> str:

@@ -32,9 +32,11 @@ class Probe:
 class FittedProbe:
     """A probe fitted on features, to be tried on any others of the same model."""
 
-    def __init__(self, train: Features, C: float, standardise: "_Standardiser", model: Logistic) -> None:
+    def __init__(
+        self, train: Features, C: float, classes: Tensor, standardise: "_Standardiser", model: Logistic
+    ) -> None:
         self.C = C
-        self._train, self._standardise, self._model = train, standardise, model
+        self._train, self._classes, self._standardise, self._model = train, classes, standardise, model
 
     def test(self, features: Features) -> Probe:
         """Tell the labels of other features."""
@@ -43,8 +45,8 @@ class FittedProbe:
             found = f"train has {self._train.shape[1]} features and test {features.shape[1]}"
             raise InputError(f"linear_probe: {found}, expected the same")
         x, y = labelled(features, self._model.weight.device)
-        y = _renumbered(y, self._train, features)
-        hits = (self._model.predict(self._standardise(x)) == y).cpu().numpy()
+        y = renumbered(y, self._train, features)
+        hits = (self._classes[self._model.predict(self._standardise(x))] == y).cpu().numpy()
         return Probe(float(hits.mean()), self.C, hits)
 
 
@@ -73,17 +75,17 @@ def fit_probe(train: Features, seed: int = 0, device: str | torch.device | None 
     """
     require_labels(train, "train")
     x, y = labelled(train, torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
-    _, counts = np.unique(y.cpu().numpy(), return_counts=True)
+    known, y, counts = torch.unique(y, return_inverse=True, return_counts=True)
     if len(counts) < 2 or counts.min() < 2 or len(y) < 5 * len(counts):
         raise InputError(
             f"linear_probe: train has {len(y)} labelled samples of {len(counts)} classes, the smallest of"
             f" {counts.min()}, expected 2 classes or more with 5 samples each, and no class of one"
         )
     fit, kept = train_test_split(np.arange(len(y)), test_size=0.2, stratify=y.cpu().numpy(), random_state=seed)
-    classes = int(y.max()) + 1
-    best = _best_strength(x, y, torch.as_tensor(fit, device=x.device), torch.as_tensor(kept, device=x.device), classes)
+    fit, kept = (torch.as_tensor(rows, device=x.device) for rows in (fit, kept))
+    best = _best_strength(x, y, fit, kept, len(known))
     standardise = _Standardiser(x)
-    return FittedProbe(train, best, standardise, fit_logistic(standardise(x), y, classes, best))
+    return FittedProbe(train, best, known, standardise, fit_logistic(standardise(x), y, len(known), best))
 
 
 def require_labels(features: Features, name: str) -> None:
@@ -99,7 +101,7 @@ def labelled(features: Features, device: torch.device) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(dense).to(device, torch.float64), torch.from_numpy(labels[labels >= 0]).to(device)
 
 
-def _renumbered(y: Tensor, train: Features, test: Features) -> Tensor:
+def renumbered(y: Tensor, train: Features, test: Features) -> Tensor:
     """Labels of `test` in the numbers of `train`: classes go by their names where both have names."""
     names, others = train.label_names, test.label_names
     if not names or not others or names == others:
@@ -132,7 +134,7 @@ class _Standardiser:
     def __init__(self, x: Tensor) -> None:
         self.mean = x.mean(0)
         spread = x.std(0, correction=0)
-        self.scale = torch.where(spread > 0, spread, 1.0)
+        self.scale = torch.where(spread > 1e-12 * self.mean.abs(), spread, 1.0)  # what varies by rounding is constant
 
     def __call__(self, x: Tensor) -> Tensor:
         return (x - self.mean) / self.scale

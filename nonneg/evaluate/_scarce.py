@@ -3,7 +3,7 @@
 import numpy as np
 
 from nonneg.errors import InputError
-from nonneg.evaluate._probe import Probe, fit_probe
+from nonneg.evaluate._probe import Probe, fit_probe, require_labels
 from nonneg.features import Features
 
 _LEAST = 5  # labels of a class that a probe is fitted on, at least
@@ -19,6 +19,7 @@ def few_labels(train: Features, test: Features, share: float, seed: int = 0) -> 
     """
     if not 0 < share <= 1:
         raise InputError(f"share is {share}, expected a number above 0, at most 1")
+    require_labels(train, "train")
     labels = np.asarray(train.labels)
     rng = np.random.default_rng(seed)
     kept = np.full(len(labels), -1)
@@ -30,22 +31,22 @@ def few_labels(train: Features, test: Features, share: float, seed: int = 0) -> 
 
 
 def noisy_labels(train: Features, test: Features, rate: float, seed: int = 0) -> Probe:
-    """The probe fitted after this share of the train labels was replaced by other ones, drawn evenly.
+    """The probe fitted after this share of the train labels was replaced by ones drawn evenly from all classes.
 
     Args:
         train, test: features with labels; those of `test` stay right.
-        rate: 0 to below 1.
+        rate: 0 to below 1; some of the labels drawn are the right ones by chance.
         seed: of the samples, the labels they get, and the probe's split.
     """
     if not 0 <= rate < 1:
         raise InputError(f"rate is {rate}, expected 0 to below 1")
+    require_labels(train, "train")
     labels = np.array(train.labels)
     rng = np.random.default_rng(seed)
     known = np.flatnonzero(labels >= 0)
     classes = np.unique(labels[known])
     wrong = rng.permutation(known)[: round(rate * len(known))]
-    place = np.searchsorted(classes, labels[wrong])
-    labels[wrong] = classes[(place + rng.integers(1, max(2, len(classes)), len(wrong))) % len(classes)]
+    labels[wrong] = rng.choice(classes, len(wrong))
     return fit_probe(_relabelled(train, labels), seed).test(test)
 
 

@@ -1,5 +1,6 @@
 """What can be measured: a trained run, a features folder, a file of vectors, all as train and test features."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ import torch
 from sklearn.model_selection import train_test_split
 
 from nonneg.convert import label_numbers
-from nonneg.data import Source, open_vectors, read_column, split_name
+from nonneg.data import Source, UndividedError, open_vectors, read_column, split_name
 from nonneg.errors import InputError
 from nonneg.features import Features, is_features
 from nonneg.models import Layer, Model, load, source_for
@@ -40,6 +41,7 @@ class Subject:
         train, test: layer to the features that a probe is fitted on and told.
         trained: its model and images, where it is a run.
         protocol: how train and test came about.
+        samples: a digest of the ids and labels of `whole`, in order: of subjects that share it, samples can be paired.
     """
 
     path: str
@@ -49,6 +51,7 @@ class Subject:
     test: Mapping[Layer, Features]
     trained: Trained | None
     protocol: str
+    samples: str
 
 
 def open_subject(
@@ -77,11 +80,14 @@ def open_subject(
 def parted(features: Features, path: str, train: Features | None = None, train_path: str = "other features") -> Subject:
     """Features to fit on and features to tell: `train` and all of them, or of their labelled rows 80% and the rest."""
     layer: Layer = "encoder" if features.provenance.get("layer") == "encoder" else "projector"
-    whole = {layer: features}
+    whole, samples = {layer: features}, _digest(features)
     if features.labels is None or not (features.labels >= 0).any():
-        return Subject(path, None, whole, {}, {}, None, "without labels")
+        return Subject(path, None, whole, {}, {}, None, "without labels", samples)
     if train is not None:
-        return Subject(path, None, whole, {layer: train}, whole, None, f"probes fitted on {train_path}")
+        if train.shape[1] != features.shape[1]:
+            found = f"{train_path} has {train.shape[1]} features and {path} {features.shape[1]}"
+            raise InputError(f"{found}, expected as many, of one model")
+        return Subject(path, None, whole, {layer: train}, whole, None, f"probes fitted on {train_path}", samples)
     labels = np.asarray(features.labels)
     rows = np.flatnonzero(labels >= 0)
     _, counts = np.unique(labels[rows], return_counts=True)
@@ -90,10 +96,22 @@ def parted(features: Features, path: str, train: Features | None = None, train_p
             f"{path} has {len(rows)} labelled samples of {len(counts)} classes, the smallest of {counts.min()},"
             " expected 2 classes or more with 10 samples each, and no class of one"
         )
-    fit, kept = train_test_split(rows, test_size=_TEST_SHARE, stratify=labels[rows], random_state=0)
+    fit, kept = _parts(labels, rows)
     told = f"probes fitted on {1 - _TEST_SHARE:.0%} of the labelled rows, told on the others, split with seed 0"
-    parts = (rows_of(features, np.sort(part)) for part in (fit, kept))
-    return Subject(path, None, whole, {layer: next(parts)}, {layer: next(parts)}, None, told)
+    parts = (rows_of(features, part) for part in (fit, kept))
+    return Subject(path, None, whole, {layer: next(parts)}, {layer: next(parts)}, None, told, samples)
+
+
+def _parts(labels: Any, rows: Any) -> tuple[Any, Any]:
+    """These rows in two parts, classes alike, in order."""
+    fit, kept = train_test_split(rows, test_size=_TEST_SHARE, stratify=labels[rows], random_state=0)
+    return np.sort(fit), np.sort(kept)
+
+
+def _digest(features: Features) -> str:
+    ids = features.samples["id"].to_pylist() if "id" in features.samples.column_names else range(len(features))
+    labels = features.labels if features.labels is not None else np.zeros(0)
+    return hashlib.sha256("\0".join(map(str, ids)).encode() + b"\1" + np.asarray(labels).tobytes()).hexdigest()
 
 
 def open_features(path: str, labels: str | None = None) -> Features:
@@ -120,10 +138,35 @@ def _of_run(path: str, data: str | None, device: str | None) -> Subject:
     model = load(path)
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     model.to(place)
-    sources = [source_for(model, data or config.data, split, config.skip_broken) for split in ("train", "test")]
+    sources = split_sources(model, data or config.data, config.skip_broken)
     train, test = (model.embed(source, "both", media=False) for source in sources)
-    told = f"probes fitted on the train split of {sources[0].name}, told on its test split"
-    return Subject(path, config.seed, test, train, test, Trained(model, config, *sources), told)
+    told = f"probes fitted on {sources[0].name}, {len(sources[0]):,} samples, told on {sources[1].name}"
+    if sources[0].name == sources[1].name:
+        told = f"probes fitted on 80% of {sources[0].name}, which the run has seen whole, told on the rest"
+    trained = Trained(model, config, *sources)
+    return Subject(path, config.seed, test, train, test, trained, told, _digest(test["encoder"]))
+
+
+def split_sources(model: Model, data: str, skip_broken: bool = False) -> tuple[Source, Source]:
+    """The train and test split of data; of data without splits 80% and the rest of its labelled samples."""
+    train = source_for(model, data, "train", skip_broken)
+    try:
+        return train, source_for(model, data, "test", skip_broken)
+    except UndividedError:
+        labels = np.full(len(train), -1) if train.labels is None else train.labels
+        rows = np.flatnonzero(labels >= 0)
+        if not len(rows):
+            rows, labels = np.arange(len(train)), np.zeros(len(train), np.int64)
+        fit, kept = _parts(labels, rows)
+        return train.take(fit), train.take(kept)
+
+
+def test_source(model: Model, data: str) -> Source:
+    """The test split of data, or all of data without splits."""
+    try:
+        return source_for(model, data, "test")
+    except UndividedError:
+        return source_for(model, data, "train")
 
 
 def rows_of(features: Features, rows: Any) -> Features:

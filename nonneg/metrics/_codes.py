@@ -31,7 +31,8 @@ def as_dense(z: Any, metric: str) -> Tensor:
         # torch takes neither read-only memory (a map) nor negative strides, so those are copied.
         z = torch.from_numpy(z if z.flags.writeable and z.flags.c_contiguous else z.copy())
     # Sums over thousands of samples are taken in at least float32.
-    dense: Tensor = z.detach().to(torch.promote_types(z.dtype, torch.float32))
+    z = z.detach().cpu() if z.device.type == "mps" else z.detach()  # which has no float64
+    dense: Tensor = z.to(torch.promote_types(z.dtype, torch.float32))
     if not bool(dense.isfinite().all()):
         raise ValueError(_NON_FINITE.format(metric))
     return dense

@@ -23,6 +23,8 @@ class Plan:
         supervised_epochs: of cross entropy from scratch; fine-tuned from CL and NCL it takes `fine_tune_epochs`.
         supervised_seeds: how many of those.
         ablation_epochs: of each activation.
+        transfer_to: other data sets, on whose features a probe is fitted and told.
+        shifted_to: other images of the same classes, which the probe is told.
     """
 
     recipe: str
@@ -34,6 +36,8 @@ class Plan:
     supervised_epochs: int
     supervised_seeds: int
     ablation_epochs: int
+    transfer_to: tuple[str, ...] = ()
+    shifted_to: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("seeds", "probe_epochs", "fine_tune_epochs", "supervised_epochs", "supervised_seeds"):
@@ -52,7 +56,7 @@ _FULL = Plan("", "", 3, 0, 50, 30, 30, 3, 30)
 _DIGITS = Plan("digits", "", 2, 0, 50, 30, 60, 2, 40)
 
 
-def plan_for(recipe: str, data: str = "", **changes: int) -> Plan:
+def plan_for(recipe: str, data: str = "", **changes: Any) -> Plan:
     """The usual plan for a recipe, with some of its numbers changed; changes of -1 keep the usual.
 
     Example:

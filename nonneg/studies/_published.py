@@ -16,6 +16,7 @@ _LINEAR = "linear layer by SGD on views, encoder"
 _FINE_TUNED = "all weights trained, encoder"
 _CONSISTENCY = "projector; features of any support, no chance floor"
 _SPARSITY = "projector"
+_SEPIN = "a hundredth of the figures in the paper, which does not say its variant"
 
 # Recipe to the key and layer of a figure of `measure`, and what the paper has for it.
 PUBLISHED: dict[str, dict[tuple[str, str], Published]] = {
@@ -36,5 +37,20 @@ PUBLISHED: dict[str, dict[tuple[str, str], Published]] = {
         ("fine_tuning", "encoder"): Published("77.3 ± 0.5", "79.2 ± 0.4", _FINE_TUNED),
         ("class_consistency", "projector"): Published("2.2", "8.6", _CONSISTENCY),
         ("sparsity", "projector"): Published("about 0", "95.9", _SPARSITY),
+        ("sepin_at_1", "projector"): Published("0.0088", "0.0743", _SEPIN),
+        ("sepin_at_10", "projector"): Published("0.0079", "0.0593", _SEPIN),
+        ("sepin_at_100", "projector"): Published("0.0069", "0.0387", _SEPIN),
+        ("sepin_all", "projector"): Published("0.0047", "0.0048", _SEPIN),
+        ("corruptions", "encoder"): Published("34.5", "36.1", "ImageNet-C"),
     },
+}
+
+# Accuracy from scratch / fine-tuned, in percent.
+PUBLISHED_SUPERVISED = {
+    "imagenet100": {
+        "CE": "76.1 / 78.6",
+        "NCE": "78.6 / 80.2",
+        "CE + MLP": "78.4 / 81.1",
+        "NCE + MLP": "79.2 / 82.0",
+    }
 }

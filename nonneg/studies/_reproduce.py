@@ -12,11 +12,20 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from nonneg.data import open_source
 from nonneg.durable import claim_folder, read_plainly, write_bytes
 from nonneg.errors import InputError
-from nonneg.evaluate import PARTS, fine_tune, match_features, measure_subject, open_subject, viewed_source
+from nonneg.evaluate import (
+    PARTS,
+    fine_tune,
+    match_features,
+    measure_subject,
+    open_subject,
+    split_sources,
+    viewed_source,
+)
 from nonneg.features import Features
-from nonneg.models import Model, load, source_for
+from nonneg.models import Model, load
 from nonneg.report import write_pictures
 from nonneg.select import sweep
 from nonneg.studies._plan import ACTIVATIONS, Activation, Plan
@@ -51,14 +60,17 @@ def reproduce(plan: Plan, out: Path, page: Path, overwrite: bool = False) -> Pat
     Returns:
         The page.
     """
+    if page.with_suffix("").resolve() == out.resolve():
+        raise InputError(f"--page {page} has its pictures in {out}, where the runs are; choose another --page or --out")
     if page.exists() and MADE_BY.encode() not in page.read_bytes():
         raise InputError(f"{page} exists already and is no page of nonneg reproduce; choose another --page")
     asked = json.loads(json.dumps({"made_by": "nonneg reproduce", "plan": dataclasses.asdict(plan)}))
+    study = Study(plan, out, page)
+    study.require_data()
     if overwrite or not (out / _PLAN).is_file():
         claim_folder(out, _PLAN, asked, {_DONE, _RUNS, _FEATURES}, overwrite)
     else:
         _refuse_another(out, asked)
-    study = Study(plan, out, page)
     console = Console(stderr=True)
     steps = list(study.steps())
     for number, (name, work) in enumerate(steps, 1):
@@ -72,7 +84,11 @@ def reproduce(plan: Plan, out: Path, page: Path, overwrite: bool = False) -> Pat
 
 def _refuse_another(out: Path, asked: dict[str, Any]) -> None:
     with read_plainly(out / _PLAN):
-        begun = json.loads((out / _PLAN).read_text(encoding="utf-8"))["plan"]
+        text = (out / _PLAN).read_bytes()
+    try:
+        begun = dict(json.loads(text)["plan"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{out / _PLAN} is damaged; pass --overwrite to start over") from error
     for name, value in asked["plan"].items():
         if begun.get(name) != value:
             raise InputError(
@@ -88,6 +104,11 @@ class Study:
         self.plan, self.out, self.page = plan, out, page
         recipe = load_recipe(plan.recipe)
         self.config = dataclasses.replace(recipe, data=plan.data or recipe.data)
+
+    def require_data(self) -> None:
+        """Refuse data that is not there before anything is written."""
+        for data in (self.config.data, *self.plan.transfer_to, *self.plan.shifted_to):
+            open_source(data, image_size=self.config.image_size, skip_broken=self.config.skip_broken)
 
     def steps(self) -> Iterator[Step]:
         """Names and work."""
@@ -135,23 +156,29 @@ class Study:
         run = self.run(side, seed)
         subject = open_subject(str(run))
         found = measure_subject(
-            subject, PARTS, probe_epochs=self.plan.probe_epochs, fine_tune_epochs=self.plan.fine_tune_epochs
+            subject,
+            PARTS,
+            self.plan.transfer_to,
+            self.plan.shifted_to,
+            probe_epochs=self.plan.probe_epochs,
+            fine_tune_epochs=self.plan.fine_tune_epochs,
         )
         # Codes without images: matching over seeds needs no more, and it stays when the run is gone.
         subject.test["projector"].save(self._features(side, seed), overwrite=True)
         return found.to_dict() | {
+            "epochs": len(read_log(run)),
             "seconds": sum(line["seconds"] for line in read_log(run)),
-            "environment": environment(torch.device("cuda" if torch.cuda.is_available() else "cpu")),
+            "environment": environment(torch.device(_place())),
         }
 
     def selection(self, side: str) -> dict[str, Any]:
         """Fewer and fewer features of seed 0, by every selector."""
         model = load(str(self.run(side, 0)))
-        model.to("cuda" if torch.cuda.is_available() else "cpu")
-        images = {split: source_for(model, self.config.data, split) for split in ("train", "test")}
-        again = viewed_source(images["train"], self.config.views, seed=self.config.seed)
+        model.to(_place())
+        train_images, test_images = split_sources(model, self.config.data)
+        again = viewed_source(train_images, self.config.views, seed=self.config.seed)
         train_codes, test_codes, views = (
-            model.embed(source, media=False) for source in (images["train"], images["test"], again)
+            model.embed(source, media=False) for source in (train_images, test_images, again)
         )
         return sweep(train_codes, test_codes, views=views, progress=False).to_dict()
 
@@ -174,7 +201,7 @@ class Study:
         else:
             model = load(str(self.run("NCL" if head.startswith("NCE") else "CL", seed)))
             epochs = self.plan.fine_tune_epochs
-        train_images, test_images = (source_for(model, self.config.data, split) for split in ("train", "test"))
+        train_images, test_images = split_sources(model, self.config.data)
         found = fine_tune(model, train_images, test_images, epochs=epochs, seed=seed, **HEADS[head])
         return {"accuracy": found.accuracy, "curve": list(found.curve), "epochs": epochs}
 
@@ -184,14 +211,14 @@ class Study:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "NonNegative.* is a control")  # the page says so
             run = _trained(config, self.out / _RUNS / f"activation-{activation}", activation)
-        return measure_subject(open_subject(str(run)), ("structure", "probe", "neighbours")).to_dict()
+            return measure_subject(open_subject(str(run)), ("structure", "probe", "neighbours")).to_dict()
 
     def pictures(self) -> dict[str, str]:
         """Caption to file name, in the page's folder: test features of seed 0 with their images."""
         sides = {}
         for side in SIDES:
-            model = load(str(self.run(side, 0)))
-            sides[side] = model.embed(source_for(model, self.config.data, "test"))
+            model = load(str(self.run(side, 0))).to(_place())
+            sides[side] = model.embed(split_sources(model, self.config.data)[1])
         return {caption: file.name for caption, file in write_pictures(self.page.with_suffix(""), sides).items()}
 
     def _features(self, side: str, seed: int) -> Path:
@@ -201,6 +228,10 @@ class Study:
         if not epochs:
             return config
         return dataclasses.replace(config, epochs=epochs, warmup_epochs=min(config.warmup_epochs, epochs))
+
+
+def _place() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _trained(config: TrainConfig, run: Path, title: str) -> Path:

@@ -6,10 +6,10 @@ from statistics import fmean, stdev
 from typing import Any
 
 from nonneg.durable import write_bytes
-from nonneg.evaluate import Measured, Measurement
+from nonneg.evaluate import Measured, Measurement, paired_difference
 from nonneg.report import write_curves
 from nonneg.studies._plan import ACTIVATIONS, Plan
-from nonneg.studies._published import PUBLISHED, Published
+from nonneg.studies._published import PUBLISHED, PUBLISHED_SUPERVISED, Published
 
 Results = Mapping[str, Any]
 SIDES = ("CL", "NCL")
@@ -32,7 +32,7 @@ _HEADLINES = (
     ("sepin_at_1", "projector"),
     ("sepin_at_10", "projector"),
     ("probe_0.01_of_labels", "encoder"),
-    ("probe_0.8_wrong", "encoder"),
+    ("probe_0.8_random", "encoder"),
     ("corruptions", "encoder"),
 )
 _NEEDED = {"probe": "encoder", "class_consistency_supported": "projector", "sparsity": "projector"}
@@ -133,24 +133,30 @@ def _selection(results: Results, folder: Path) -> str:
     if not found:
         return ""
     tables = [_selection_table(side, told["points"]) for side, told in found.items()]
-    panels = {
-        side: {
-            by: [(p["keep"], p["probe"]) for p in told["points"] if p["by"] in (by, _ALL)]
-            for by in dict.fromkeys(p["by"] for p in told["points"])
-            if by != _ALL
-        }
-        for side, told in found.items()
-    }
-    drawn = write_curves(folder / "selection.svg", panels, "features kept", "linear probe")
+    drawn = [
+        write_curves(folder / f"selection-{figure}.svg", _panels(found, figure), "features kept", label)
+        for figure, label in (("probe", "linear probe"), ("precision", "precision@10"))
+    ]
     return "\n\n".join(
         [
             "## Fewer features",
-            f"![Probe over the number of features]({folder.name}/{drawn.name})",
+            *(f"![Over the number of features]({folder.name}/{file.name})" for file in drawn),
             *tables,
             "Probe on the projector's features / precision@10. Seed 0. Selectors and probe are fitted on the train"
             " split.",
         ]
     )
+
+
+def _panels(found: Mapping[str, Any], figure: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    return {
+        side: {
+            by: [(p["keep"], p[figure]) for p in told["points"] if p["by"] in (by, _ALL)]
+            for by in dict.fromkeys(p["by"] for p in told["points"])
+            if by != _ALL
+        }
+        for side, told in found.items()
+    }
 
 
 def _selection_table(side: str, points: Sequence[Mapping[str, Any]]) -> str:
@@ -173,7 +179,17 @@ def _supervised(plan: Plan, results: Results, folder: Path) -> str:
     if not found:
         return ""
     heads = list(dict.fromkeys(head for by_head in found.values() for head in by_head))
-    rows = [[head, *(_spread([t["accuracy"] for t in found[s].get(head, [])]) for s in found)] for head in heads]
+    accuracy = {start: {h: [t["accuracy"] for t in told] for h, told in by.items()} for start, by in found.items()}
+    rows = [[head, *(_spread(accuracy[start].get(head, [])) for start in found)] for head in heads]
+    rows += [
+        [f"N{head} - {head}", *(_paired(accuracy[start].get(head), accuracy[start].get(f"N{head}")) for start in found)]
+        for head in heads
+        if f"N{head}" in heads
+    ]
+    headings = ["accuracy, last epoch", *found]
+    if plan.recipe in PUBLISHED_SUPERVISED:
+        headings.append("the paper, scratch / fine-tuned")
+        rows = [[*row, PUBLISHED_SUPERVISED[plan.recipe].get(row[0], "")] for row in rows]
     panels = {
         start: {
             head: [(i + 1, fmean(values)) for i, values in enumerate(zip(*(t["curve"] for t in told), strict=True))]
@@ -185,7 +201,7 @@ def _supervised(plan: Plan, results: Results, folder: Path) -> str:
     return "\n\n".join(
         [
             "## With labels: cross entropy (CE) and non-negative cross entropy (NCE)",
-            _table(["accuracy, last epoch", *found], rows),
+            _table(headings, rows),
             f"![Accuracy over the epochs]({folder.name}/{drawn.name})",
             f"From scratch {plan.supervised_epochs} epochs; fine-tuned {plan.fine_tune_epochs} epochs, CE from CL's"
             " encoder and NCE from NCL's. Without a projector a ResNet's features are non-negative as they are, so NCE"
@@ -224,14 +240,16 @@ def _how(plan: Plan, results: Results) -> str:
     made = [told for told in results.values() if isinstance(told, dict) and "environment" in told]
     lacking = [name for name, told in results.items() if told is None]
     lines = [
-        f"**Plan**: {plan.seeds} seeds of {plan.epochs or 'the recipe’s'} epochs; linear layer on views"
+        f"**Plan**: {plan.seeds} seeds of {made[0]['epochs'] if made else plan.epochs} epochs; linear layer on views"
         f" {plan.probe_epochs}, fine-tuning {plan.fine_tune_epochs}, with labels {plan.supervised_epochs} epochs,"
         f" activations {plan.ablation_epochs}.",
         "**Layers**: encoder and projector, as the rows say; batch norm in evaluation mode.",
         "**Probe**: logistic regression on cached features; regularisation chosen on a fifth of the train split.",
         "**Chance**: class consistency under permuted labels; features with 10 or more active samples.",
         "**Corruptions**: 15 kinds at 5 severities, the probe fitted on clean images.",
-        "**SEPIN**: two views of 2,048 test images, temperature 0.2, renormalised, ranked by information.",
+        "**SEPIN**: two views of at most 2,048 test images drawn at random, temperature 0.2, renormalised, ranked by"
+        " information.",
+        "**Random labels**: this share of the train labels replaced by ones drawn evenly from all classes.",
     ]
     if made:
         told = made[0]["environment"]
@@ -257,3 +275,12 @@ def _spread(values: Sequence[float]) -> str:
     if not values:
         return "—"
     return f"{fmean(values):.1%}" + (f" ± {stdev(values):.1%}" if len(values) > 1 else "")
+
+
+def _paired(first: Sequence[float] | None, second: Sequence[float] | None) -> str:
+    """`second - first` in points, over the seeds."""
+    if not first or not second or len(first) != len(second):
+        return "—"
+    found = paired_difference(first, second, "seeds")
+    spread = f" [{100 * found.low:+.1f}, {100 * found.high:+.1f}]" if found.low == found.low else ""
+    return f"{100 * found.mean:+.1f}{spread}"

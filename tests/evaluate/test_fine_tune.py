@@ -110,6 +110,17 @@ def test_what_cannot_be_tuned_is_refused(trained, change, message):
         fine_tune(**{"model": trained, "train": TRAIN, "test": TEST, "device": "cpu", **change})
 
 
+def test_batch_norm_of_a_projector_is_told_nothing_of_the_test_images(trained):
+    torch.manual_seed(0)
+    model = Model(replace(trained.config, projector_batch_norm=True))
+    order = np.argsort(TEST.labels, kind="stable")
+    whole, by_class = (
+        fine_tune(model, TRAIN, TEST.take(rows), projector=True, **QUICK) for rows in (order, order[::-1])
+    )
+    first = fine_tune(model, TRAIN, TEST.take(order[:1]), projector=True, **QUICK)
+    assert whole == by_class and first.accuracy in (0, 1)
+
+
 @pytest.mark.parametrize(
     "settings", [{"projector": True}, {"projector": True, "rectify": "relu"}, {"rectify_weight": True}]
 )

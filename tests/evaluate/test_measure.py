@@ -10,6 +10,7 @@ import torch
 from rich.console import Console
 
 from nonneg import Features, InputError, train
+from nonneg.data import open_source
 from nonneg.evaluate import Measured, Measurement, linear_probe, measure, open_subject
 from nonneg.evaluate._figures import PARTS
 from nonneg.training import load_recipe
@@ -86,6 +87,28 @@ def test_two_columns_of_the_same_samples_are_compared_sample_by_sample():
     assert "plain - noisy" in found.markdown()
 
 
+def test_samples_are_paired_only_if_they_are_the_same():
+    known, tested = clusters(0), clusters(1)
+    turned = Features(tested.codes[::-1], labels=tested.labels[::-1], ids=[str(i) for i in range(400)][::-1])
+    found = measure(tested, turned, train=[known, known], names=["a", "b"], parts=["probe"], progress=False)
+    assert found.values("a", PROBE) == found.values("b", PROBE) and found.difference(PROBE, "a", "b") is None
+
+
+def test_one_part_that_cannot_be_measured_leaves_the_others():
+    known, tested = clusters(0), clusters(1)
+    rare = Features(known.codes, labels=np.where(np.arange(400) < 397, np.minimum(known.labels, 2), 3))
+    found = measure(tested, train=[rare], parts=["structure", "probe", "few-labels"], progress=False)
+    assert found.values("features", PROBE) and not found.values("features", ("probe_0.01_of_labels", "projector"))
+    assert "few-labels could not be measured: linear_probe: train has" in found.markdown()
+
+
+@pytest.mark.parametrize("codes", [np.ones((30, 1), np.float32), np.zeros((30, 3), np.float32)])
+@pytest.mark.parametrize("labels", [None, np.full(30, -1), np.arange(30) % 2])
+def test_odd_features_are_measured_as_far_as_they_can_be(codes, labels):
+    found = measure(Features(codes, labels=labels), progress=False)
+    assert found.values("features", ("live", "projector")) == [float(codes.any(0).sum())]
+
+
 def test_runs_are_embedded_and_seeds_share_a_column(runs):
     subjects = [",".join(f"{runs}/{name}-{seed}" for seed in (0, 1)) for name in ("cl", "ncl")]
     found = measure(*subjects, names=["CL", "NCL"], parts=["structure", "probe"], progress=False)
@@ -108,7 +131,7 @@ def test_every_part_of_a_run(runs):
     found = measure(f"{runs}/ncl-0", parts=PARTS, progress=False, **options)
     keys = {key for key, layer in found.rows if layer == "encoder"}
     assert keys >= {"sepin_at_1", "corruptions", "corruption_fog", "augmented_probe", "fine_tuning", "neighbours"}
-    assert keys >= {"probe_0.01_of_labels", "probe_0.9_wrong", "transfer_digits", "shifted_digits"}
+    assert keys >= {"probe_0.01_of_labels", "probe_0.9_random", "transfer_digits", "shifted_digits"}
     # The same images told by the run's own probe, and by one fitted on the same train split.
     for key in ("transfer_digits", "shifted_digits"):
         assert found.values("ncl-0", (key, "encoder")) == found.values("ncl-0", ("probe", "encoder"))
@@ -152,6 +175,9 @@ def test_what_is_no_number_is_a_dash_and_null():
         (lambda f: measure(), "nothing is given to measure"),
         (lambda f: measure(f, parts=["taste"]), "parts has 'taste', expected some of structure, probe"),
         (lambda f: measure(f, f, names=["a"]), "names has 1 entries, expected 2"),
+        (lambda f: measure(f, f, names=["a", "a"]), "expected a different one for each subject"),
+        (lambda f: measure(f, train=[Features(np.ones((9, 2), np.float32))]), "has 2 features and features 8"),
+        (lambda f: measure(Features(f.codes), parts=["probe"], progress=False), "nothing could be measured"),
         (lambda f: measure(f, train=[f, f]), "train has 2 entries, expected 1"),
         (lambda f: measure("nowhere.npy"), "nowhere.npy"),
         (lambda f: measure(Features(np.ones((4, 2), np.float32), labels=[0, 1, 1, 1])), "has 4 labelled samples"),
@@ -179,8 +205,21 @@ def test_command_measures_vectors_and_features(tmp_path):
     assert done.returncode == 0 and "| class consistency |" in done.stdout
     refused = run("c.features", "--labels", "v.npz:y")
     assert refused.returncode == 2 and "labels is given for c.features" in refused.stderr
+    refused = run("c.features", "--out", "nowhere/t.md")
+    assert refused.returncode == 2 and "is no folder that can be written to" in refused.stderr and not refused.stdout
     refused = run(str(tmp_path))
     assert refused.returncode == 2 and "is neither features nor a run" in refused.stderr
+
+
+def test_a_run_of_data_without_splits_is_measured_on_a_part_of_it(tmp_path):
+    source = open_source("digits")
+    np.savez(tmp_path / "images.npz", images=source.images[:300], labels=source.labels[:300])
+    config = dataclasses.replace(load_recipe("digits"), data=str(tmp_path / "images.npz"), epochs=1, warmup_epochs=1)
+    run = train(dataclasses.replace(config, accelerator="cpu"), tmp_path / "run", progress=False)
+    found = measure(str(run), parts=["probe", "sepin"], shifted_to=[config.data], progress=False)
+    (one,) = found.columns["run"]
+    assert len(one.figures[PROBE].samples) == 60 and "80% of" in one.protocol
+    assert len(one.figures["shifted_images.npz", "projector"].samples) == 300
 
 
 def test_a_measurement_of_runs_without_shared_seeds_has_no_difference():

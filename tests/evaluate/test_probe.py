@@ -67,6 +67,19 @@ def test_hits_are_those_of_the_labelled_test_samples():
     assert found.hits.shape == (250,) and found.hits.mean() == found.accuracy < 1
 
 
+def test_numbers_of_labels_may_be_far_apart():
+    train, test = (Features(f.codes, labels=10**7 * f.labels) for f in (blobs(0), blobs(1)))
+    assert linear_probe(train, test).accuracy == 1.0
+
+
+def test_a_column_that_varies_by_rounding_alone_is_constant():
+    train, test = blobs(0), blobs(1)
+    wide = [np.hstack((f.codes.astype(np.float64), np.full((300, 1), value))) for f, value in ((train, 0.1), (test, 9))]
+    wide[0][::2, 3] += 1e-17 * np.arange(150)
+    told = linear_probe(Features(wide[0], labels=train.labels), Features(wide[1], labels=test.labels))
+    assert told.accuracy == 1.0
+
+
 def test_too_few_samples_are_refused():
     few = Features(np.eye(3, dtype=np.float32), labels=[0, 1, 1])
     with pytest.raises(InputError, match="train has 3 labelled samples of 2 classes, the smallest of 1"):

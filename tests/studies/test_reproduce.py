@@ -29,7 +29,7 @@ def test_the_page_has_every_section_and_every_picture_it_names(done):
     for heading in ("Side by side", "Fewer features", "With labels", "Pictures", "How"):
         assert f"## {heading}" in text
     pictures = re.findall(r"!\[[^\]]*\]\(([^)]*)\)", text)
-    assert len(pictures) == 7 and all((page.parent / picture).stat().st_size > 500 for picture in pictures)
+    assert len(pictures) == 8 and all((page.parent / picture).stat().st_size > 500 for picture in pictures)
     assert "| linear probe, encoder |" in text and "SEPIN@10" in text and "NCE + MLP" in text and "Not done" not in text
 
 
@@ -70,6 +70,21 @@ def test_figures_of_the_paper_stand_beside_ours(done, tmp_path):
     for published in PUBLISHED["cifar10"].values():
         assert f"{published.cl} → {published.ncl}" in text
     assert "**Not done yet**: matching." in text
+
+
+def test_data_that_is_not_there_leaves_nothing(tmp_path):
+    with pytest.raises(InputError, match="nowhere"):
+        reproduce(plan_for("cifar10", str(tmp_path / "nowhere"), **ONE), tmp_path / "runs", tmp_path / "c.md")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(InputError, match="where the runs are; choose another"):
+        reproduce(PLAN, tmp_path / "c", tmp_path / "c.md")
+
+
+def test_a_damaged_plan_is_said_so(tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs/plan.json").write_text("{")
+    with pytest.raises(InputError, match=r"plan\.json is damaged; pass --overwrite"):
+        reproduce(PLAN, tmp_path / "runs", tmp_path / "c.md")
 
 
 def test_plans():

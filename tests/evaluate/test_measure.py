@@ -6,7 +6,6 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import torch
 from rich.console import Console
 
 from nonneg import Features, InputError, train
@@ -15,15 +14,9 @@ from nonneg.evaluate import Measured, Measurement, linear_probe, measure, open_s
 from nonneg.evaluate._figures import PARTS
 from nonneg.training import load_recipe
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 PROBE = ("probe", "projector")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def clusters(seed: int, samples: int = 400, noise: float = 0.4) -> Features:

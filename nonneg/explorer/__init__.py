@@ -1,0 +1,9 @@
+"""The explorer: a web page on which people see what each feature means."""
+
+from nonneg.explorer._explorer import Explorer
+from nonneg.explorer._export import export
+from nonneg.explorer._open import open_explorer
+from nonneg.explorer._serve import Page, explore
+from nonneg.explorer._server import build_app
+
+__all__ = ["Explorer", "Page", "build_app", "explore", "export", "open_explorer"]

@@ -1,0 +1,121 @@
+"""`Explorer`: what is shown, and the answers to what pages ask; knows nothing of HTTP."""
+
+import threading
+from collections.abc import Sequence
+from functools import cached_property
+
+from nonneg.errors import InputError
+from nonneg.explorer import _answers as answers
+from nonneg.explorer._comparison import comparison
+from nonneg.explorer._encode import Encoder
+from nonneg.explorer._feature_page import feature_page
+from nonneg.explorer._feature_set import FeatureSet
+from nonneg.explorer._name_score import name_score
+from nonneg.explorer._overview import figures, overview
+from nonneg.explorer._sample_page import encoded, found, sample_page
+
+STRIP = 9
+
+
+class Explorer:
+    """One or two sets of features.
+
+    Args:
+        sets: to be shown.
+        encoders: for each set, what turns new images into codes; None where there is no model.
+
+    Example:
+        >>> import numpy as np
+        >>> from nonneg import Features
+        >>> explorer = Explorer([FeatureSet(Features(np.eye(3, dtype=np.float32)), "a set")])
+        >>> [part.share for part in explorer.sample(0, 2).parts]
+        [1.0]
+    """
+
+    def __init__(self, sets: Sequence[FeatureSet], encoders: Sequence[Encoder | None] = ()) -> None:
+        if not 1 <= len(sets) <= 2:
+            raise InputError(f"{len(sets)} sets of features are given, expected one or two")
+        self.sets = tuple(sets)
+        self.encoders = tuple(encoders) or (None,) * len(sets)
+        self._lock = threading.Lock()
+        self._figures: dict[int, answers.Figures] = {}
+
+    def prepare(self) -> None:
+        """Compute what pages would otherwise wait for."""
+        for features in self.sets:
+            features.prepare()
+
+    def overview(self, can_write: bool = True) -> answers.Overview:
+        return overview(self.sets, can_write, [encoder is not None for encoder in self.encoders])
+
+    def figures(self, number: int) -> answers.Figures:
+        features = self._set(number)
+        with self._lock:
+            if number not in self._figures:
+                self._figures[number] = figures(features)
+        return self._figures[number]
+
+    def table(self, number: int) -> answers.FeatureTable:
+        features = self._set(number)
+        rows = tuple(features.row(feature) for feature in range(len(features.active)))
+        return answers.FeatureTable(samples=len(features), rows=rows)
+
+    def strip(self, number: int, feature: int) -> answers.Strip:
+        features = self._set(number, feature)
+        return answers.Strip(
+            feature=feature, samples=features.strongest(feature, STRIP), across=features.across(feature, STRIP)
+        )
+
+    def feature(self, number: int, feature: int) -> answers.FeaturePage:
+        return feature_page(self._set(number, feature), feature)
+
+    def sample(self, number: int, row: int, off: Sequence[int] = ()) -> answers.SamplePage:
+        return sample_page(self._set(number, *off, row=row), row, off)
+
+    def search(self, number: int, query: answers.Query) -> answers.Found:
+        features = self._set(number, *(each.feature for each in query.features), *query.without)
+        for row in query.like:
+            self._set(number, row=row)
+        return found(features, query)
+
+    def picture(self, number: int, row: int) -> bytes | None:
+        return self._set(number, row=row).features.media(row)
+
+    def name(self, number: int, feature: int, given: answers.NewName) -> answers.Named | None:
+        """Name a feature; None if it has been called something else since the person looked."""
+        features = self._set(number, feature)
+        if not features.names.call(feature, given.name.strip(), given.author.strip(), given.replaces):
+            return None
+        return answers.Named(
+            caption=features.caption(feature),
+            history=features.names.history(feature),
+            name_score=name_score(features, feature, features.column(feature)[0]),
+        )
+
+    def encode(self, number: int, picture: bytes) -> answers.Encoded:
+        features, encoder = self._set(number), self.encoders[number]
+        if encoder is None:
+            raise InputError(f"{features.name} was opened without its model, expected a trained run to try images on")
+        return encoded(features, encoder.codes(picture))
+
+    def comparison(self) -> answers.Comparison:
+        if len(self.sets) < 2:
+            raise InputError("one set of features is open, expected two to compare")
+        with self._lock:
+            return self._comparison
+
+    @cached_property
+    def _comparison(self) -> answers.Comparison:
+        return comparison(*self.sets)
+
+    def _set(self, number: int, *features: int, row: int = 0) -> FeatureSet:
+        """A set that has these features and this row."""
+        if not 0 <= number < len(self.sets):
+            raise InputError(f"set is {number}, expected 0 to {len(self.sets) - 1}")
+        found = self.sets[number]
+        for feature in features:
+            if not 0 <= feature < len(found.active):
+                raise InputError(f"feature is {feature}, expected 0 to {len(found.active) - 1}")
+        if not 0 <= row < len(found):
+            raise InputError(f"sample is {row}, expected 0 to {len(found) - 1}")
+        return found

@@ -1,0 +1,213 @@
+"""One set of features with what is computed of it once: unit codes, counts, labels, captions."""
+
+import secrets
+import threading
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from nonneg.explorer._answers import Caption, FeatureRow, Sample
+from nonneg.explorer._labels import label_counts
+from nonneg.explorer._names import Names
+from nonneg.features import Features
+
+Array = npt.NDArray[Any]
+EPSILON = 1e-5  # the metrics' threshold; not imported from there, as a page need not wait for torch
+_EXCERPT = 240  # characters
+_MOSTLY, _OFTEN = 0.5, 0.25  # shares of its commonest label from which a feature is called after it
+_STANDS_OUT = 1.5  # times the label's share of all samples, at least
+_BLOCK = 512  # features whose products with all others are taken together
+
+
+class FeatureSet:
+    """Features, as the pages need them.
+
+    Args:
+        features: to be shown.
+        name: of the set, for people.
+        folder: where the features lie, and their names are kept; None if they are in memory alone.
+
+    Example:
+        >>> features = Features(np.eye(3, dtype=np.float32), labels=[0, 1, 1], label_names=("cat", "dog"))
+        >>> FeatureSet(features, "pets").caption(2)
+        Caption(feature=2, name=None, hint='mostly dog')
+    """
+
+    def __init__(self, features: Features, name: str, folder: Path | None = None) -> None:
+        self.features, self.name = features, name
+        self.key = secrets.token_hex(4)  # part of the addresses of pictures: a browser's copy of others is not shown
+        self.units = unit_codes(features.codes)
+        self._has_pictures = "media" in features.samples.column_names
+        self.active = np.bincount(self.units.indices, minlength=features.shape[1])
+        self.expected = features.expected_activation
+        self.labels = label_counts(features, self.units)
+        self._lock = threading.RLock()
+        self._hints: dict[int, str] | None = None
+        self.names = Names(features, folder)
+        features.column(0)  # its matrix by feature is made here, and not while somebody waits
+
+    # Samples
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @property
+    def kind(self) -> str:
+        """What samples are called."""
+        columns = self.features.samples.column_names
+        return "images" if "media" in columns else "texts" if "text" in columns else "samples"
+
+    def sample(self, row: int, strength: float | None = None) -> Sample:
+        """A sample in short."""
+        features = self.features
+        label = None if features.labels is None or features.labels[row] < 0 else int(features.labels[row])
+        text = features.text(row)
+        return Sample(
+            row=int(row),
+            id=features.id(row),
+            label=None if label is None else features.label_name(label),
+            excerpt=None if text is None else text[:_EXCERPT] + ("…" if len(text) > _EXCERPT else ""),
+            has_picture=self._has_pictures and features.samples["media"][int(row)].is_valid,
+            strength=None if strength is None else float(strength),
+        )
+
+    def column(self, feature: int) -> tuple[Array, Array]:
+        """Rows on which a feature is active and its values there, weakest first."""
+        rows, values = self.features.column(feature)
+        lengths = self._lengths[rows]
+        is_active = np.abs(values) > EPSILON * lengths
+        rows, values = rows[is_active], values[is_active]
+        order = np.argsort(-values, kind="stable")[::-1]  # of equal ones, the first row is the strongest
+        return rows[order], values[order]
+
+    def strongest(self, feature: int, count: int) -> tuple[Sample, ...]:
+        """Samples on which a feature is strongest, strongest first."""
+        rows, values = self.column(feature)
+        return tuple(self.sample(row, value) for row, value in zip(rows[::-1][:count], values[::-1], strict=False))
+
+    def across(self, feature: int, count: int) -> tuple[Sample, ...]:
+        """Samples from its strongest to its faintest, evenly spaced."""
+        rows, values = self.column(feature)
+        places = np.unique(np.linspace(0, len(rows) - 1, min(count, len(rows))).round().astype(int))[::-1]
+        return tuple(self.sample(rows[i], values[i]) for i in places)
+
+    # Features
+
+    def caption(self, feature: int) -> Caption:
+        """What a feature is called."""
+        return Caption(feature=feature, name=self.names.current().get(feature), hint=self.hint(feature))
+
+    def hint(self, feature: int) -> str | None:
+        """The words that set its texts apart, if they have been found; else its commonest label, if that stands out."""
+        if self._hints and feature in self._hints:
+            return self._hints[feature]
+        if self.labels is None or self.labels.commonest[feature] < 0:
+            return None
+        label, share = self.labels.commonest[feature], self.labels.share[feature]
+        everywhere = self.labels.totals[label] / self.labels.totals.sum()
+        if share < _OFTEN or share < _STANDS_OUT * everywhere:
+            return None
+        return f"{'mostly' if share >= _MOSTLY else 'often'} {self.labels.names[label]}"
+
+    def row(self, feature: int) -> FeatureRow:
+        """A feature's line in the table."""
+        labels = self.labels if self.labels is not None and self.labels.commonest[feature] >= 0 else None
+        nearest = float(self.nearest[feature])
+        return FeatureRow(
+            feature=int(feature),
+            name=self.names.current().get(feature),
+            hint=self.hint(feature),
+            active=int(self.active[feature]),
+            frequency=float(self.active[feature] / len(self)),
+            expected_activation=float(self.expected[feature]),
+            label=None if labels is None else labels.names[labels.commonest[feature]],
+            consistency=None if labels is None else float(labels.share[feature]),
+            entropy=None if labels is None else float(labels.entropy[feature]),
+            redundancy=None if np.isnan(nearest) else nearest,
+        )
+
+    def by_activation(self) -> list[int]:
+        """Live features, the largest expected activation first; by absolute value where codes have signs."""
+        order = np.argsort(-np.abs(self.expected), kind="stable")
+        return [int(feature) for feature in order if self.active[feature]]
+
+    @cached_property
+    def products(self) -> Array:
+        """`(features, features)` float32: cosines of what features fire on; 0 for dead ones."""
+        with self._lock:
+            if "products" in self.__dict__:  # another thread was first
+                return np.asarray(self.__dict__["products"])
+            columns = sp.csc_array(self.features.codes).astype(np.float64)
+            of_entry = np.repeat(np.arange(columns.shape[1]), np.diff(columns.indptr))
+            lengths = np.sqrt(np.bincount(of_entry, columns.data**2, minlength=columns.shape[1]))
+            scale = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+            columns.data *= scale[of_entry]
+            columns = columns.astype(np.float32)
+            rows, products = columns.tocsr(), np.empty((len(scale), len(scale)), np.float32)
+            for start in range(0, len(scale), _BLOCK):
+                products[start : start + _BLOCK] = (columns[:, start : start + _BLOCK].T @ rows).toarray()
+            return products
+
+    @cached_property
+    def squared_products(self) -> Array:
+        """`(features,)`: the squared length of each row of `products`."""
+        return np.asarray(np.einsum("ij,ij->i", self.products, self.products))
+
+    @cached_property
+    def nearest(self) -> Array:
+        """`(features,)`: the largest absolute cosine with another feature; NaN where dead or alone."""
+        with self._lock:
+            others = np.abs(self.products)
+            np.fill_diagonal(others, 0)
+            return np.where(self.active > 0, others.max(axis=1) if len(others) > 1 else np.nan, np.nan)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether hints will stay what they are."""
+        return self._hints is not None or "text" not in self.features.samples.column_names
+
+    def prepare(self) -> None:
+        """Compute what pages would otherwise wait for at their first visit."""
+        _ = self.nearest, self.squared_products
+        if not self.is_settled:
+            from nonneg.explorer._words import words_of
+
+            self._hints = words_of(self.features)
+
+    # How it works
+
+    @cached_property
+    def _lengths(self) -> Array:
+        return row_lengths(self.features.codes)
+
+
+def unit_codes(codes: Any) -> sp.csr_array:
+    """CSR in float64 with rows of length 1, without entries of 1e-5 or less: what is stored is active."""
+    csr = sp.csr_array(codes).astype(np.float64)
+    lengths = row_lengths(csr)
+    scale = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    data = csr.data * np.repeat(scale, np.diff(csr.indptr))
+    units = sp.csr_array((data, csr.indices, csr.indptr), shape=csr.shape)
+    if (np.abs(data) <= EPSILON).any():
+        units.data = np.where(np.abs(data) > EPSILON, data, 0)
+        units = units.copy()
+        units.eliminate_zeros()
+    return units
+
+
+def row_lengths(codes: Any) -> Array:
+    """`(samples,)` Euclidean lengths in float64."""
+    if not sp.issparse(codes):
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", codes, codes, dtype=np.float64)))
+    rows = np.repeat(np.arange(codes.shape[0]), np.diff(codes.indptr))
+    return np.sqrt(np.bincount(rows, codes.data.astype(np.float64) ** 2, minlength=codes.shape[0]))
+
+
+def captions(features: FeatureSet, numbers: Sequence[int]) -> tuple[Caption, ...]:
+    """Of several features."""
+    return tuple(features.caption(int(number)) for number in numbers)

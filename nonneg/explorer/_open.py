@@ -1,0 +1,63 @@
+"""From a path to what is shown of it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from nonneg.errors import InputError
+from nonneg.explorer._encode import Encoder
+from nonneg.explorer._explorer import Explorer
+from nonneg.explorer._feature_set import FeatureSet
+from nonneg.features import Features, is_features
+
+
+def open_explorer(given: Sequence[str | Path | Features]) -> Explorer:
+    """An explorer of one or two features, features folders, runs, or files of vectors."""
+    if not 1 <= len(given) <= 2:
+        raise InputError(f"{len(given)} sets of features are given, expected one or two")
+    names = _names(given)
+    sets: list[FeatureSet] = []
+    encoders: list[Encoder | None] = []
+    for each, name in zip(given, names, strict=True):
+        if isinstance(each, Features):
+            sets.append(FeatureSet(each, name))
+            encoders.append(None)
+            continue
+        path = Path(each)
+        folder = find_features(path)
+        if folder is None:
+            from nonneg.evaluate import open_features  # files of vectors; brings torch with it
+
+            sets.append(FeatureSet(open_features(str(each)), name))
+            encoders.append(None)
+        else:
+            features = Features.load(folder)
+            sets.append(FeatureSet(features, name, folder))
+            is_run = path != folder and (path / "model" / "config.json").is_file() and (path / "config.toml").is_file()
+            encoders.append(Encoder(path, features.shape[1]) if is_run else None)
+    return Explorer(sets, encoders)
+
+
+def find_features(path: Path) -> Path | None:
+    """The features folder itself, or the one beside a run's folder; None for a file."""
+    if is_features(path) or not path.is_dir():
+        return path if path.is_dir() else None
+    beside = path.with_name(f"{path.name}.features")
+    if is_features(beside):
+        return beside
+    others = sorted(other for other in path.parent.glob(f"{path.name}-*.features") if is_features(other))
+    if len(others) == 1:
+        return others[0]
+    if others:
+        raise InputError(f"{path} has {len(others)} features beside it, expected one of {', '.join(map(str, others))}")
+    raise InputError(f"{path} is neither features nor a run with features beside it, expected one of them")
+
+
+def _names(given: Sequence[str | Path | Features]) -> list[str]:
+    """What sets are called: the last part of their path, or more of it where those are the same."""
+    names = ["features" if isinstance(each, Features) else Path(each).name.removesuffix(".features") for each in given]
+    if len(set(names)) < len(names):
+        names = [
+            f"{name} {place}" if isinstance(each, Features) else f"{Path(each).parent.name}/{name}"
+            for place, (name, each) in enumerate(zip(names, given, strict=True), 1)
+        ]
+    return names if len(set(names)) == len(names) else [f"{name} ({place})" for place, name in enumerate(names, 1)]

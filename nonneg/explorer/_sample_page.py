@@ -1,0 +1,61 @@
+"""A sample's page: the features it is made of, and its neighbours by the features they share."""
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nonneg.explorer._answers import Encoded, Found, Part, Query, SamplePage
+from nonneg.explorer._feature_set import FeatureSet, captions, unit_codes
+from nonneg.explorer._search import allowed, search, weights_like
+
+Array = npt.NDArray[Any]
+_NEIGHBOURS, _TEXT = 12, 20_000
+
+
+def sample_page(features: FeatureSet, row: int, off: Collection[int] = ()) -> SamplePage:
+    """A sample, its parts, and its neighbours without the features in `off`."""
+    query = weights_like(features, [row])
+    query[list(off)] = 0
+    text = features.features.text(row)
+    codes = features.features.codes[[row]]
+    values = (codes.toarray() if features.features.is_sparse else codes)[0]
+    return SamplePage(
+        sample=features.sample(row),
+        text=None if text is None else text[:_TEXT],
+        parts=parts(features, weights_like(features, [row]), values),
+        off=tuple(sorted(off)),
+        neighbours=search(features, query, allowed(features, skip=[row]), _NEIGHBOURS),
+    )
+
+
+def encoded(features: FeatureSet, codes: Array) -> Encoded:
+    """What a new input with these codes `(features,)` is made of."""
+    unit = np.asarray(unit_codes(codes[None]).todense()).ravel()
+    return Encoded(
+        parts=parts(features, unit, codes), neighbours=search(features, unit, allowed(features), _NEIGHBOURS)
+    )
+
+
+def parts(features: FeatureSet, unit: Array, values: Array) -> tuple[Part, ...]:
+    """Active features, the largest share first."""
+    order = np.argsort(-(unit**2), kind="stable")[: np.count_nonzero(unit)]
+    return tuple(
+        Part(caption=features.caption(int(i)), activation=float(values[i]), share=float(unit[i] ** 2)) for i in order
+    )
+
+
+def found(features: FeatureSet, query: Query) -> Found:
+    """Answer a composed query."""
+    weights = weights_like(features, query.like, {each.feature: each.weight for each in query.features})
+    kept = allowed(features, query.without, query.like)
+    named = dict.fromkeys([*(each.feature for each in query.features), *query.without])
+    named.update(dict.fromkeys(np.argsort(-np.abs(weights), kind="stable")[: np.count_nonzero(weights)].tolist()))
+    return Found(
+        query=query,
+        captions=captions(features, list(named)),
+        like=tuple(features.sample(row) for row in query.like),
+        left=int(kept.sum()),
+        hits=search(features, weights, kept, query.top),
+    )

@@ -1,0 +1,120 @@
+"""Starting the page and ending it."""
+
+import secrets
+import socket
+import sys
+import threading
+import time
+import webbrowser
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import uvicorn
+
+from nonneg.errors import InputError
+from nonneg.explorer._explorer import Explorer
+from nonneg.explorer._guard import TOKEN, is_loopback
+from nonneg.explorer._open import open_explorer
+from nonneg.explorer._server import build_app
+from nonneg.features import Features
+
+PORT = 8765
+_say = partial(print, flush=True)  # at once, also into a pipe
+
+
+class Page:
+    """A page that is being served, from a thread; close it, or leave it to end with the process.
+
+    Attributes:
+        url: its address, with the token where one is needed.
+
+    Example:
+        >>> import numpy as np, urllib.request
+        >>> with Page(open_explorer([Features(np.eye(3, dtype=np.float32))]), port=0) as page:
+        ...     urllib.request.urlopen(page.url).status
+        200
+    """
+
+    def __init__(
+        self, explorer: Explorer, host: str = "127.0.0.1", port: int | None = None, read_only: bool = False
+    ) -> None:
+        token = None if is_loopback(host) else secrets.token_urlsafe(16)
+        self._socket = _listening(host, port)
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self._socket.getsockname()[1]}/" + (f"?{TOKEN}={token}" if token else "")
+        app = build_app(explorer, host=host, token=token, read_only=read_only)
+        settings = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", server_header=False)
+        self._server = uvicorn.Server(settings)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
+        self._thread.start()
+        threading.Thread(target=explorer.prepare, daemon=True).start()
+        while not self._server.started and self._thread.is_alive():
+            time.sleep(0.005)
+
+    def wait(self) -> None:
+        """Until it is closed, or the process is interrupted."""
+        while self._thread.is_alive():
+            self._thread.join(0.5)
+
+    def close(self) -> None:
+        """End the page."""
+        self._server.should_exit = True
+        self._thread.join(10)
+        self._socket.close()
+
+    def __enter__(self) -> "Page":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def explore(
+    *features: str | Path | Features,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    read_only: bool = False,
+    browser: bool = True,
+    block: bool = True,
+    said: Callable[[str], None] = _say,
+) -> Page:
+    """Show one or two sets of features on a web page.
+
+    Args:
+        *features: features, features folders, runs with features beside them, or files of vectors.
+        host: the address to listen on; one that others can reach makes a token, which is part of the printed address.
+        port: 8765, or a free one where that is taken, if left out.
+        read_only: names cannot be changed.
+        browser: open the page in a browser, where there is a terminal.
+        block: return only when interrupted; False to go on, in a notebook, say.
+        said: takes the line that says where the page is.
+    """
+    page = Page(open_explorer(features), host, port, read_only)
+    said(f"Exploring at {page.url} (end with Ctrl-C)" if block else f"Exploring at {page.url}")
+    if browser and sys.stdout.isatty():
+        webbrowser.open(page.url)
+    if block:
+        try:
+            page.wait()
+        except KeyboardInterrupt:
+            page.close()
+    return page
+
+
+def _listening(host: str, port: int | None) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for tried in (PORT, 0) if port is None else (port,):
+        # Of TCP by name: else asyncio leaves small answers waiting for each other.
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((host, tried))
+            listening.listen(256)
+            return listening
+        except (OSError, OverflowError) as error:
+            listening.close()
+            if port is not None or not tried:
+                reason = getattr(error, "strerror", None) or str(error)
+                raise InputError(f"port {tried} of {host} cannot be listened on: {reason.lower()}") from error
+    raise AssertionError("the last port tried is any free one")

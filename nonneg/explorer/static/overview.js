@@ -1,0 +1,105 @@
+// The first page: what features are, shown on one sample, then several features, then figures.
+
+import { href, of } from "./address.js";
+import { askOnce } from "./api.js";
+import { element, figure, percent, said } from "./build.js";
+import { against, curve, onAndOff, spread } from "./charts.js";
+import { bar, blocksOf, count, face, featureLink, hue, kind, placesOf, strip } from "./pieces.js";
+
+const PARTS = 3;
+
+function lead({ sets }) {
+  const [first, second] = sets;
+  const heading = second
+    ? [said(first.name), " beside ", said(second.name)]
+    : `${count(first.features)} features of ${count(first.samples)} ${first.kind}`;
+  const unaided = first.labels ? "; nobody told the model" : "";
+  return element("header", { class: "lead" },
+    element("h1", {}, heading),
+    element("p", { class: "large" },
+      `A feature is something a model has noticed by itself. It lights up on some ${first.kind} and stays off on the`,
+      ` others. What those ${first.kind} have in common is what it means${unaided}.`),
+    second && element("p", {},
+      `Two models looked at the same ${first.kind}. Compare a row on the left with a row on the right: does it show`,
+      " one kind of thing?"));
+}
+
+/** One sample as the sum of its features. */
+function apart(set, { sets }) {
+  const { sample, parts } = sets[set].example;
+  const most = parts.slice(0, PARTS);
+  const share = most.reduce((sum, part) => sum + part.share, 0);
+  const number = parts.length === 1 ? "one feature" : `${parts.length} features`;
+  const shares = parts.length > PARTS ? `, ${PARTS} of which make up ${percent(share)}` : "";
+  return element("section", { class: "apart", "aria-label": "an example" },
+    element("a", { class: `whole ${sample.has_picture ? "" : "written"}`, href: href(`/sample/${sample.row}`, of(set)) },
+      face(set, sample, { large: true, lines: 8 })),
+    element("div", {},
+      element("p", {}, `This ${kind(set, 1)} is the sum of ${number}${shares}.`),
+      bar(blocksOf(parts), placesOf(parts.map((part) => part.caption.feature)), 1, `the sum of ${number}`),
+      most.map((part, place) => element("div", { class: "part" },
+        element("span", { class: `key ${hue(place)}`, "aria-hidden": "true" }),
+        element("div", {},
+          element("div", { class: "shared" },
+            element("span", { class: "share" }, percent(part.share)), featureLink(set, part.caption)),
+          strip(set, part.caption.feature))))));
+}
+
+/** Several features. Side by side, not their best samples but all kinds: the best are alike in any model. */
+function some(set, { sets }, heading) {
+  const each = sets[set];
+  const many = sets.length > 1;
+  const rows = many ? each.usual_features : each.strongest_features;
+  return element("section", {},
+    element(heading, {}, many ? "Some of its features" : "The features that are used most"),
+    many && element("p", { class: "soft" }, `Each by nine ${each.kind} it is on for, from strong to faint.`),
+    element("div", { class: "rows" }, rows.map((row) => element("div", { class: "row" },
+      element("div", { class: "what" },
+        featureLink(set, row, { "data-step": "" }), element("span", { class: "soft" }, `on for ${percent(row.frequency)}`)),
+      strip(set, row.feature, 9, many)))),
+    element("p", {},
+      element("a", { class: "button", href: href("/features", of(set)) }, `All ${count(each.features)} features`)));
+}
+
+function told(value, words, drawing) {
+  return element("div", { class: "figure" }, element("b", {}, value), element("p", {}, words), drawing);
+}
+
+function figures(set, { sets }, heading) {
+  const each = sets[set];
+  const slow = element("div", { class: "figures" });
+  // One scale for both sets: curves are there to be compared.
+  Promise.all(sets.map((_, number) => askOnce(`sets/${number}/figures`))).then((all) => {
+    const found = all[set];
+    if (found.consistency !== null) {
+      const drawing = against(found.consistency, found.chance);
+      slow.append(told(percent(found.consistency), "of what a feature lights up on has the same label, on average.", drawing));
+    }
+    if (found.alone.length) {
+      const words = "is what the best feature tells that no other does (SEPIN, in nats); the curve is the mean over more"
+        + " and more features.";
+      const most = Math.max(...all.flatMap((other) => other.alone));
+      slow.append(told(figure(found.alone[0]), words, curve(found.alone_k, found.alone, most)));
+    }
+  }, () => {});
+  const often = each.dense ? count(each.dense) : "none";
+  return element("section", {}, element(heading, {}, "In figures"),
+    element("div", { class: "figures" },
+      told(`${figure(each.active_mean)} of ${count(each.features)}`,
+        `features are on for one ${kind(set, 1)}. ${count(each.live)} are used at all, ${often} on more than half of the`
+        + ` ${each.kind}.`,
+        onAndOff(each.active_mean, each.features)),
+      told(each.dead ? `${count(each.dead)} never on` : "None is idle",
+        `How many features are on for which share of the ${each.kind}:`,
+        spread(each.spread_edges, each.spread))),
+    slow);
+}
+
+export async function overviewPage({ overview }) {
+  const many = overview.sets.length > 1;
+  const heading = many ? "h3" : "h2";
+  const columns = overview.sets.map((each, set) => element("article", { class: many ? "side" : "" },
+    many && element("h2", {}, element("a", { href: href("/features", of(set)) }, said(each.name))),
+    apart(set, overview), some(set, overview, heading), figures(set, overview, heading)));
+  return element("div", {}, lead(overview), element("div", { class: many ? "sides" : "single" }, columns));
+}

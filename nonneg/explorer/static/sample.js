@@ -1,0 +1,90 @@
+// One sample: the features it is the sum of, and its neighbours by the features they share.
+
+import { go, here, href, isStatic, of, redraw } from "./address.js";
+import { ask } from "./api.js";
+import { announce, element, percent, said } from "./build.js";
+import { bar, blocksOf, face, featureLink, hits, hue, kind, placesOf, setChoice, strip, title } from "./pieces.js";
+
+const SHOWN = 8;
+
+/** Features as a bar and a list. `toggle` gets a feature to switch on or off, where that can be done. */
+export function partsOf(set, parts, off = new Set(), toggle = null) {
+  const places = placesOf(parts.map((part) => part.caption.feature));
+  const list = parts.slice(0, SHOWN).map(({ caption, share }, place) => {
+    const isOff = off.has(caption.feature);
+    const key = toggle
+      ? element("input", {
+        type: "checkbox", class: `key ${hue(place)}`, checked: !isOff, "aria-label": `count ${title(caption)}`,
+        onchange: () => toggle(caption.feature),
+      })
+      : element("span", { class: `key ${hue(place)}`, "aria-hidden": "true" });
+    return element("div", { class: `part ${isOff ? "off" : ""}` }, key,
+      element("div", {},
+        element("div", { class: "shared" },
+          element("span", { class: "share" }, percent(share)), featureLink(set, caption, { "data-step": "" })),
+        strip(set, caption.feature, 6)));
+  });
+  const rest = parts.slice(SHOWN);
+  const restShare = percent(rest.reduce((sum, part) => sum + part.share, 0));
+  return [
+    bar(blocksOf(parts.filter((part) => !off.has(part.caption.feature))), places, 1, `made of ${parts.length} features`),
+    element("div", { class: "parts" }, list),
+    rest.length > 0 && element("p", { class: "soft" },
+      `and ${rest.length} smaller ${rest.length === 1 ? "one" : "ones"}, ${restShare} together`),
+  ];
+}
+
+/** What switching features off has changed, in a sentence. */
+function changed(off, titles, before, neighbours) {
+  if (!off.size) return "";
+  const what = off.size === 1 ? `“${titles.get([...off][0]) || "it"}”` : `${off.size} features`;
+  const fresh = neighbours.filter((hit) => !before.has(hit.sample.row)).length;
+  const told = fresh ? `${fresh} of ${neighbours.length} neighbours are new; they are framed` : "the neighbours stay the same";
+  return `Without ${what}, ${told}.`;
+}
+
+export async function samplePage({ set, number, parameters }) {
+  const off = new Set((parameters.get("off") || "").split(",").filter(Boolean).map(Number));
+  const path = `sets/${set}/sample/${number}`;
+  const whole = await ask(path);
+  const page = off.size && !isStatic ? await ask(path, [...off].map((feature) => ["off", feature])) : whole;
+  const { sample, parts, neighbours } = page;
+  const one = kind(set, 1);
+  const toggle = (feature) => {
+    if (!off.delete(feature)) off.add(feature);
+    const kept = [...off].sort((a, b) => a - b).join(",");
+    go(href(`/sample/${number}`, { ...Object.fromEntries(here().parameters), off: kept }), { quiet: true });
+    redraw();
+  };
+  const titles = new Map(parts.map((part) => [part.caption.feature, title(part.caption)]));
+  const before = new Set(whole.neighbours.map((hit) => hit.sample.row));
+  const change = changed(off, titles, before, neighbours);
+  if (change) announce(change);
+
+  return element("article", { class: "sample" },
+    element("div", { class: "head" },
+      element("div", {},
+        element("p", { class: "soft over clamped" }, `${one[0].toUpperCase()}${one.slice(1)} `, said(sample.id)),
+        element("h1", {}, said(sample.label ?? sample.id))),
+      setChoice(set, (other) => href(`/sample/${number}`, of(other)))),
+    element("div", { class: "apart" },
+      element("div", { class: `whole ${sample.has_picture ? "" : "written"}` }, sample.has_picture
+        ? face(set, sample, { large: true })
+        : element("p", { class: "text", dir: "auto" }, page.text ?? sample.id)),
+      element("div", {},
+        element("h2", {}, `Made of ${parts.length} ${parts.length === 1 ? "feature" : "features"}`),
+        parts.length > 0 && !isStatic
+          && element("p", { class: "soft" }, "Untick one to see who its neighbours would be without it."),
+        parts.length ? partsOf(set, parts, off, isStatic ? null : toggle) : element("p", {}, "No feature is on here."))),
+    element("section", {},
+      element("h2", {}, "Neighbours"),
+      element("p", { class: "soft" },
+        `The ${kind(set)} that share the most with it. Each bar says through which features: the colours are those above.`),
+      change && element("p", { class: "change clamped" }, said(change), " ",
+        element("a", { href: href(`/sample/${number}`, of(set)) }, "Count all again")),
+      neighbours.length
+        ? hits(set, neighbours, placesOf([...titles.keys()]), titles, { before: off.size ? before : null })
+        : element("p", {}, "Nothing shares a feature with it.")),
+    !isStatic && element("p", { class: "buttons" },
+      element("a", { class: "button", href: href("/compose", of(set, { like: number })) }, `Search with this ${one}`)));
+}

@@ -1,0 +1,112 @@
+"""A static copy opens from any web server and says what it leaves out."""
+
+import functools
+import http.server
+import json
+import threading
+
+import numpy as np
+import pytest
+
+from nonneg import Features, InputError
+from nonneg.explorer import export
+from tests.explorer.conftest import HOSTILE, picture, settled
+
+
+@pytest.fixture
+def static():
+    """Address of a plain file server over a folder."""
+    servers = []
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *words):
+            pass
+
+    def started(folder) -> str:
+        handler = functools.partial(Quiet, directory=str(folder))
+        servers.append(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler))
+        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{servers[-1].server_port}"
+
+    yield started
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def made(tmp_path, samples=60, **parts):
+    codes = np.random.default_rng(0).random((samples, 9), np.float32).clip(0.6) - 0.6
+    pictures = [picture(row) for row in range(samples)]
+    return Features(codes, labels=np.arange(samples) % 3, media=pictures, **parts).save(tmp_path / "a.features")
+
+
+def test_pages_of_a_copy_work_without_our_server(digits, static, visit, tmp_path):
+    site = export(digits / "cl", digits / "ncl", out=tmp_path / "site", samples=60, progress=False)
+    address = static(site)
+    page = visit(address)
+    assert page.locator("article.side").count() == 2
+    page.get_by_role("link", name="Features", exact=True).click()
+    page.locator("table.features").wait_for()
+    page.locator("tbody th a").first.click()
+    page.locator("article.feature").wait_for()
+    page.locator(".tiles a img.small").first.wait_for()
+    page.locator(".tiles a").first.click()
+    page.locator("article.sample").wait_for()
+    assert page.locator(".found .tile").count() == 12 and page.locator(".part input").count() == 0
+    page.go_back()
+    page.locator("article.feature").wait_for()
+    row = json.loads((site / "data/overview.json").read_text())["sets"][1]["rows"][0]
+    for path in ("/compare", "/feature/3?of=1", f"/sample/{row}?of=1"):
+        shown = visit(f"{address}/#{path}", viewport={"width": 390, "height": 844})
+        settled(shown)
+        assert shown.locator("main .trouble").count() == 0
+        assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_copy_below_another_path_works(digits, static, visit, tmp_path):
+    export(digits / "ncl.features", out=tmp_path / "somewhere" / "deep", samples=5, features=4, progress=False)
+    page = visit(static(tmp_path) + "/somewhere/deep/")
+    assert "5 of 397" in page.locator("#footer").inner_text()
+    page.goto(page.url + "#/features")
+    page.get_by_text("less active ones are not in this copy").wait_for()
+    assert page.locator("tbody tr").count() == 4
+
+
+def test_hostile_strings_stay_text_in_a_copy(hostile, static, visit, tmp_path):
+    page = visit(static(export(hostile, out=tmp_path / "site", progress=False)) + "/#/feature/0")
+    page.locator("h1", has_text=HOSTILE[0]).wait_for()
+    assert page.locator("main script, main img").count() == 0
+
+
+def test_a_copy_is_bounded_and_holds_every_picture_it_shows(tmp_path):
+    site = export(made(tmp_path), out=tmp_path / "site", features=3, samples=7, progress=False)
+    overview = json.loads((site / "data/overview.json").read_text())
+    assert overview["note"] == "7 of 60 images of a have a page here. "
+    (each,) = overview["sets"]
+    assert each["left_out"] == 6 and len(each["kept"]) == 3 and len(each["rows"]) == 7
+    assert not each["can_name"] and each["example"]["sample"]["row"] in each["rows"]
+    assert len(list((site / "data/sets/0/feature").iterdir())) == 3
+    assert {int(path.stem) for path in (site / "data/sets/0/sample").iterdir()} == set(each["rows"])
+    shown = set()
+    for path in (site / "data/sets/0").rglob("*.json"):
+        json.loads(path.read_text(), object_hook=lambda found: shown.add(found["row"]) if "has_picture" in found else 0)
+    pictures = {int(path.stem): path.read_bytes() for path in (site / "media/0").iterdir()}
+    assert shown <= set(pictures) and all(content == picture(row) for row, content in pictures.items())
+
+
+def test_a_copy_does_not_replace_what_is_not_one(tmp_path):
+    features = made(tmp_path)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "mine.txt").write_text("keep")
+    with pytest.raises(InputError, match="holds other files"):
+        export(features, out=tmp_path / "site", overwrite=True, progress=False)
+    first = export(features, out=tmp_path / "other", progress=False)
+    with pytest.raises(InputError, match="exists already"):
+        export(features, out=first, progress=False)
+    export(features, out=first, samples=3, overwrite=True, progress=False)
+    assert len(list((first / "data/sets/0/sample").iterdir())) == 3
+
+
+def test_no_page_at_all_is_refused(tmp_path):
+    with pytest.raises(InputError, match="samples is 0, expected at least 1"):
+        export(made(tmp_path), out=tmp_path / "site", samples=0)

@@ -1,0 +1,265 @@
+"""The server answers its own page and nobody else."""
+
+import json
+import threading
+
+import httpx
+import numpy as np
+import pytest
+
+from nonneg import Features, InputError
+from nonneg.explorer import Page, explore, open_explorer
+from nonneg.features import journal
+from tests.explorer.conftest import HOSTILE, picture
+
+NAME = "/api/sets/0/feature/1/name"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    codes = np.random.default_rng(0).random((30, 4), np.float32)
+    return Features(codes, media=[picture(row) for row in range(30)]).save(tmp_path / "a.features")
+
+
+def test_every_answer_has_the_headers_that_keep_a_page_to_itself(client, folder):
+    asks = client(folder)
+    for path in ("/", "/api/overview", "/static/app.js", "/media/0/3", "/feature/99999", "/nowhere"):
+        headers = asks.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "default-src 'self'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-frame-options"] == "DENY"
+
+
+def test_pictures_are_served_by_row_with_the_type_they_have(client, folder):
+    asks = client(folder)
+    answer = asks.get("/media/0/7")
+    assert answer.content == picture(7) and answer.headers["content-type"] == "image/png"
+    for wrong in ("/media/0/30", "/media/0/-1", "/media/1/0", "/media/0/..%2f..%2fetc%2fpasswd", "/media/0/a"):
+        assert asks.get(wrong).status_code in (404, 422)
+
+
+def test_media_that_are_no_image_are_not_served(client):
+    features = Features(np.eye(2, dtype=np.float32), media=[b"<svg onload=alert(1)>", b"<script>1</script>"])
+    assert client(features).get("/media/0/0").status_code == 404
+
+
+def test_files_outside_the_static_folder_are_not_served(client, folder):
+    asks = client(folder)
+    for path in ("/static/../_server.py", "/static/%2e%2e/_server.py", "/static//etc/passwd"):
+        assert asks.get(path).status_code == 404
+
+
+def test_pages_of_other_documentation_are_switched_off(client, folder):
+    assert client(folder).get("/docs").status_code == client(folder).get("/redoc").status_code == 404
+
+
+def test_openapi_describes_every_answer(client, folder):
+    described = client(folder).get("/openapi.json").json()
+    assert "FeaturePage" in described["components"]["schemas"]
+    for path, methods in described["paths"].items():
+        for call in methods.values():
+            assert call["description"], path
+            if path.startswith("/api/"):
+                assert "$ref" in call["responses"]["200"]["content"]["application/json"]["schema"], path
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "0.0.0.0", "192.168.0.1", ""])
+def test_other_hosts_are_refused(client, folder, host):
+    assert client(folder).get("/api/overview", headers={"Host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8765", "localhost:1", "[::1]:8765", "LOCALHOST"])
+def test_own_hosts_are_answered(client, folder, host):
+    assert client(folder).get("/api/overview", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "http://127.0.0.1:9999"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_writes_of_other_sites_are_refused(client, folder, headers):
+    asks = client(folder)
+    assert asks.put(NAME, json={"name": "x"}, headers=headers).status_code == 403
+    assert asks.post("/api/sets/0/search", json={}, headers=headers).status_code == 403
+    assert not journal(folder).current()
+
+
+def test_read_only_refuses_names_and_still_searches(client, folder):
+    asks = client(folder, read_only=True)
+    assert asks.put(NAME, json={"name": "x"}).status_code == 403
+    assert asks.post("/api/sets/0/search", json={"features": [{"feature": 1}]}).status_code == 422
+    query = {"features": [{"feature": 1, "weight": 1}]}
+    assert asks.post("/api/sets/0/search", json=query).status_code == 200
+    assert not asks.get("/api/overview").json()["sets"][0]["can_name"]
+    assert not journal(folder).current()
+
+
+def test_beyond_this_machine_a_token_is_needed_once_and_then_a_cookie(folder):
+    with Page(open_explorer([folder]), host="0.0.0.0", port=0) as page:
+        address, token = page.url.split("?token=")
+        asks = httpx.Client(base_url=address, headers={"Host": "10.0.0.5:8765"})
+        assert asks.get("/").status_code == asks.get("/media/0/1").status_code == 401
+        assert asks.get("/?token=wrong").status_code == 401
+        assert asks.put(NAME, json={"name": "x"}).status_code == 401
+        assert asks.get(f"/?token={token}", headers={"Host": "evil.example"}).status_code == 421
+        answer = asks.get(f"/?token={token}")
+        cookie = answer.headers["set-cookie"]
+        assert answer.status_code == 200 and "HttpOnly" in cookie and "SameSite=Strict" in cookie
+        assert asks.get("/api/overview", headers={"Cookie": cookie.split(";")[0]}).status_code == 200
+        asks.close()
+
+
+def test_explore_prints_an_address_with_a_token_where_others_can_reach_it(folder):
+    said = []
+    page = explore(folder, host="0.0.0.0", port=0, block=False, said=said.append)
+    try:
+        address = said[0].split()[2].replace("0.0.0.0", "127.0.0.1")
+        assert "?token=" in address and page.url in said[0]
+        assert httpx.get(address).status_code == 200
+        assert httpx.get(address.split("?")[0]).status_code == 401
+    finally:
+        page.close()
+
+
+def test_a_port_that_is_taken_is_said_by_number(folder):
+    page = explore(folder, port=0, block=False, said=lambda _: None)
+    port = int(page.url.rsplit(":", 1)[1].strip("/"))
+    try:
+        with pytest.raises(InputError, match=rf"port {port} of 127.0.0.1 cannot be listened on"):
+            explore(folder, port=port, block=False)
+    finally:
+        page.close()
+
+
+def test_a_name_is_kept_with_its_author_and_history(client, folder):
+    asks = client(folder)
+    asks.put(NAME, json={"name": " first ", "author": "Ada", "replaces": ""})
+    named = asks.put(NAME, json={"name": "second", "author": "Bob", "replaces": "first"}).json()
+    assert [(entry["name"], entry["author"]) for entry in named["history"]] == [("second", "Bob"), ("first", "Ada")]
+    assert Features.load(folder).names == {1: "second"}
+    assert asks.get("/api/sets/0/feature/1").json()["row"]["name"] == "second"
+    asks.put(NAME, json={"name": "", "author": "Ada", "replaces": "second"})
+    assert Features.load(folder).names == {}
+
+
+def test_a_name_that_somebody_else_changed_meanwhile_is_not_replaced_unseen(client, folder):
+    asks = client(folder)
+    assert asks.put(NAME, json={"name": "mine", "replaces": ""}).status_code == 200
+    late = asks.put(NAME, json={"name": "yours", "replaces": ""})
+    assert late.status_code == 409 and "meanwhile" in late.json()["detail"]
+    assert Features.load(folder).names == {1: "mine"}
+
+
+def test_many_at_once_lose_nothing(folder, serve):
+    address = serve(folder)
+
+    def name(writer: int) -> None:
+        with httpx.Client(base_url=address) as browser:
+            for turn in range(5):
+                answer = browser.put(
+                    f"/api/sets/0/feature/{writer % 4}/name", json={"name": f"{writer}-{turn}", "author": str(writer)}
+                )
+                assert answer.status_code == 200
+
+    writers = [threading.Thread(target=name, args=(writer,)) for writer in range(6)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    names = [entry.name for entry in journal(folder).history()]
+    assert sorted(names) == sorted(f"{writer}-{turn}" for writer in range(6) for turn in range(5))
+
+
+def test_names_that_another_process_wrote_are_seen(client, folder):
+    asks = client(folder)
+    assert asks.get("/api/sets/0/feature/1").json()["row"]["name"] is None
+    journal(folder).record({1: "elsewhere"}, "Eve")
+    assert asks.get("/api/sets/0/feature/1").json()["row"]["name"] == "elsewhere"
+
+
+def test_features_in_memory_cannot_be_named(client):
+    asks = client(Features(np.eye(3, dtype=np.float32)))
+    answer = asks.put(NAME, json={"name": "x"})
+    assert answer.status_code == 422 and "not in a folder" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": "x" * 501},
+        {"name": "x", "author": "y" * 101},
+        {"name": "x", "unknown": 1},
+        {"name": 3},
+        [],
+    ],
+)
+def test_names_that_are_none_are_refused(client, folder, body):
+    assert client(folder).put(NAME, json=body).status_code == 422
+
+
+def test_hostile_strings_are_data(client, hostile):
+    asks = client(hostile)
+    page = asks.get("/api/sets/0/feature/0")
+    assert page.headers["content-type"] == "application/json"
+    assert page.json()["row"]["name"] == HOSTILE[0]
+    assert {row["name"] for row in asks.get("/api/sets/0/features").json()["rows"]} == {*HOSTILE, None}
+    sample = asks.get("/api/sets/0/sample/3").json()
+    assert sample["sample"]["label"] == HOSTILE[3] and len(sample["sample"]["excerpt"]) < 300
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/sets/0/feature/4",
+        "/api/sets/0/feature/-1",
+        "/api/sets/9/features",
+        "/api/sets/0/sample/30",
+        "/api/sets/0/sample/0?off=9",
+    ],
+)
+def test_what_is_not_there_is_said_in_one_sentence(client, folder, path):
+    answer = client(folder).get(path)
+    assert answer.status_code == 422 and "expected" in answer.json()["detail"]
+
+
+def test_an_image_is_encoded_as_the_run_would(client, digits):
+    asks = client(digits / "ncl")
+    features = Features.load(digits / "ncl.features")
+    answer = asks.post("/api/sets/0/encode", content=features.media(5))
+    assert answer.status_code == 200
+    best = answer.json()["neighbours"][0]
+    assert best["sample"]["row"] == 5 and best["score"] == pytest.approx(1, abs=1e-4)
+    told = {part["caption"]["feature"]: part["activation"] for part in answer.json()["parts"]}
+    rows = np.asarray(features.codes[[5]].todense()).ravel()
+    assert told == pytest.approx({int(i): float(rows[i]) for i in np.flatnonzero(rows)}, rel=1e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize("content", [b"", b"GIF89a", b"\x89PNG\r\n\x1a\n broken", b"\xff\xd8\xff" + bytes(100)])
+def test_what_is_no_image_is_refused(client, digits, content):
+    answer = client(digits / "ncl").post("/api/sets/0/encode", content=content)
+    assert answer.status_code == 422 and "expected" in answer.json()["detail"]
+
+
+def test_features_alone_cannot_encode(client, digits):
+    asks = client(digits / "ncl.features")
+    assert asks.post("/api/sets/0/encode", content=picture(1)).status_code == 422
+    assert not asks.get("/api/overview").json()["sets"][0]["can_encode"]
+
+
+def test_what_is_no_set_of_features_is_refused(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="neither features nor a run"):
+        open_explorer([tmp_path / "empty"])
+
+
+def test_a_file_of_vectors_can_be_explored(client, tmp_path):
+    np.save(tmp_path / "vectors.npy", np.random.default_rng(0).random((20, 5), np.float32))
+    answer = client(tmp_path / "vectors.npy").get("/api/overview")
+    assert json.loads(answer.text)["sets"][0]["name"] == "vectors.npy"

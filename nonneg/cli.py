@@ -124,6 +124,7 @@ def convert(
     learning_rate: float = 0.005,
     device: str = "auto",
     seed: int = 0,
+    classify: bool = False,
     overwrite: bool = False,
     compare: bool = False,
     seeds: int = 1,
@@ -152,6 +153,7 @@ def convert(
         learning_rate: of Adam.
         device: cpu, cuda, or auto.
         seed: of the start, the order and the noise.
+        classify: fit a glass-box classifier on the codes and labels, too; explore then says what it predicts.
         overwrite: replace an earlier run and its features.
         compare: write nothing; print a table of other methods beside this one, all on the same held-out rows.
         seeds: of a comparison: how many, from --seed on.
@@ -174,6 +176,7 @@ def convert(
     )
     if compare:
         unused = {"--ids": ids, "--texts": texts, "--media": media, "--out": out, "--overwrite": overwrite or None}
+        unused["--classify"] = classify or None
         _refuse_given(unused, "without --compare, which writes nothing")
         _compare(vectors, pairs, labels, embedding, seed, seeds, train_rows)
         return
@@ -187,6 +190,7 @@ def convert(
         texts=texts,
         media=media,
         embedding=embedding,
+        classify=classify,
         overwrite=overwrite,
     )
     print(f"Converted: {made.run}, {made.features}")
@@ -601,6 +605,7 @@ def explore(
     features: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FEATURES_OR_RUN")],
     host: str = "127.0.0.1",
     port: int | None = None,
+    sentence_model: str | None = None,
     read_only: bool = False,
     browser: bool = True,
 ) -> None:
@@ -610,12 +615,13 @@ def explore(
         features: one or two features folders, runs with features beside them, or files of vectors.
         host: the address to listen on; with one that others can reach, the printed address holds a token.
         port: 8765 if left out, or a free one where that is taken.
+        sentence_model: of a run of nonneg convert, the sentence model that made its vectors: texts can then be tried.
         read_only: names cannot be changed.
         browser: open the page in a browser.
     """
     from nonneg.explorer import explore as run_explore
 
-    run_explore(*features, host=host, port=port, read_only=read_only, browser=browser)
+    run_explore(*features, host=host, port=port, sentence_model=sentence_model, read_only=read_only, browser=browser)
 
 
 def export(

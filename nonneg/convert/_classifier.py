@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from nonneg.convert import _classifier_store
 from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._head import encoded
 from nonneg.convert._rows import Rows
@@ -145,6 +147,28 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         )
         return self
 
+    @classmethod
+    def on(cls, embedding: NonNegativeEmbedding, X: Any, y: Any, C: float = 1.0) -> Self:
+        """A classifier on an embedding that is fitted already: the head alone is fitted, the codes stay as they are.
+
+        Args:
+            embedding: fitted.
+            X: vectors `(samples, width)`.
+            y: a label for each.
+            C: as for the class.
+        """
+        check_is_fitted(embedding)
+        self = cls(embedding, C)
+        y = column_or_1d(y)
+        self.classes_, numbers = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InputError(f"y has {len(self.classes_)} classes, expected two or more")
+        self.embedding_, self.n_features_in_ = embedding, embedding.n_features_in_
+        self.coef_, self.intercept_, self.n_iter_ = _fit_head(
+            self._codes(X), numbers, len(self.classes_), C, self.max_iter
+        )
+        return self
+
     def _codes(self, X: Any) -> sp.csr_array:
         """In float64, so that a score does not depend on what other rows it is computed with."""
         check_is_fitted(self)
@@ -221,6 +245,16 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """Accuracy on these samples as it is, and as it would be after `edited(off, weights)`."""
         before, after = self.predict(X), self.edited(off, weights).predict(X)
         return WhatIf(float(accuracy_score(y, before)), float(accuracy_score(y, after)), int((before != after).sum()))
+
+    def save_pretrained(self, folder: str | Path) -> Path:
+        """Write the embedding, the head's weights and the classes to a folder, for `from_pretrained`."""
+        check_is_fitted(self)
+        return _classifier_store.save(self, Path(folder))
+
+    @classmethod
+    def from_pretrained(cls, path: str | Path) -> "NonNegativeClassifier":
+        """A fitted classifier from the folder it was saved to."""
+        return _classifier_store.load(path)
 
     def _class(self, label: Any) -> int:
         found = np.flatnonzero(self.classes_ == label)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from rich.console import Console
 from safetensors import SafetensorError
@@ -18,6 +19,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from nonneg.convert._classifier import NonNegativeClassifier
 from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._fit import Fit
 from nonneg.convert._inputs import Inputs, open_inputs
@@ -29,6 +31,7 @@ from nonneg.features import Features, is_features
 from nonneg.training import environment
 
 CONFIG, LOG, ENVIRONMENT, MODEL, CHECKPOINT = "config.json", "log.jsonl", "environment.json", "model", "checkpoint"
+CLASSIFIER = "classifier"
 _MAKER = "nonneg convert"
 _LOG_EVERY = 50  # steps
 _SAVE_EVERY = 5.0  # seconds
@@ -54,6 +57,7 @@ def convert_file(
     texts: str | None = None,
     media: str | None = None,
     embedding: NonNegativeEmbedding | None = None,
+    classify: bool = False,
     overwrite: bool = False,
     progress: bool = True,
 ) -> Converted:
@@ -70,12 +74,15 @@ def convert_file(
         texts: one text a row, to be shown.
         media: a folder of images, to be shown: named by the ids, or as many as there are rows, in order of names.
         embedding: how to convert; the defaults if left out.
+        classify: fit a `NonNegativeClassifier` on the codes and labels, too, and write it to `classifier` in the run.
         overwrite: replace an earlier run and its features.
         progress: show bars on standard error.
     """
     embedding = embedding or NonNegativeEmbedding(random_state=0)
     checked_config(embedding.get_params(), 0)
     device_of(embedding.device)
+    if classify and labels is None:
+        raise InputError("classify is set without labels, expected one label a row")
     given = open_inputs(vectors, pairs, labels, ids, texts, media, progress)
     out = Path("runs") / _name(vectors) if out is None else out
     features = out.with_name(f"{out.name}.features")
@@ -92,11 +99,16 @@ def convert_file(
                 raise InputError(f"{features} exists already; choose another --out, or --overwrite to replace features")
             made = {"made_by": _MAKER, **environment(torch.device("cpu"))}
             begun = overwrite or (made_by(out / ENVIRONMENT) == _MAKER and not (out / CONFIG).exists())
-            claim_folder(out, ENVIRONMENT, made, {CONFIG, LOG, MODEL, CHECKPOINT}, begun)
+            claim_folder(out, ENVIRONMENT, made, {CONFIG, LOG, MODEL, CHECKPOINT, CLASSIFIER}, begun)
             write_bytes(out / CONFIG, json.dumps(asked, indent=1).encode())
         _fit(embedding, given, out, resumes, progress)
         kept = embedding.score(given.vectors)
         _embedded(embedding, given, out).save(features, overwrite=overwrite or resumes)
+        if classify and given.labels is not None:
+            known = given.labels >= 0
+            labelled = given.vectors if known.all() else np.asarray(given.vectors)[known]
+            glass_box = NonNegativeClassifier.on(embedding, labelled, given.labels[known])
+            glass_box.save_pretrained(out / CLASSIFIER)
         embedding.save_pretrained(out / MODEL, {"neighbours kept of 10": kept})  # last: the run has finished
         _remove_checkpoint(out)
     return Converted(out, features, embedding, kept)

@@ -99,7 +99,9 @@ def _log_odds(active: Any, contains: Any) -> Any:
     prior = (everywhere + 1e-3) / (everywhere + 1e-3).sum() * 100
     n_with, n_without = (side.sum(1, keepdims=True) + 100 for side in (with_feature, without))
     a, b = with_feature + prior, without + prior
-    difference = np.log(a / (n_with - a)) - np.log(b / (n_without - b))
+    # Where there is one word alone, nothing is left beside it.
+    beside_a, beside_b = np.maximum(n_with - a, 1e-9), np.maximum(n_without - b, 1e-9)
+    difference = np.log(a / beside_a) - np.log(b / beside_b)
     return difference / np.sqrt(1 / a + 1 / b)
 
 

@@ -1,6 +1,10 @@
 """What the server answers: typed, so that `openapi.json` says all of it."""
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
+
+Kind = Literal["image", "text"]
 
 
 class Answer(BaseModel):
@@ -151,6 +155,26 @@ class Hit(Answer):
     contributions: tuple[Contribution, ...]
 
 
+class Spoken(Answer):
+    """What a feature adds to the score of a class."""
+
+    caption: Caption
+    adds: float
+
+
+class Prediction(Answer):
+    """What a glass-box classifier says: a class, how likely, and the features that say so, most telling first.
+
+    The score is the intercept and what all features add, of which the first few are named.
+    """
+
+    label: str
+    probability: float
+    score: float
+    intercept: float
+    spoken: tuple[Spoken, ...]
+
+
 class SamplePage(Answer):
     """A sample, the features it is made of, and its neighbours by the features that are not switched off."""
 
@@ -159,6 +183,13 @@ class SamplePage(Answer):
     parts: tuple[Part, ...]
     off: tuple[int, ...]
     neighbours: tuple[Hit, ...]
+    prediction: Prediction | None = None
+
+
+class NewText(Answer):
+    """A text to be looked at."""
+
+    text: str = Field(min_length=1, max_length=100_000)
 
 
 class Encoded(Answer):
@@ -218,7 +249,7 @@ class SetOverview(Answer):
     has_negative: bool
     is_settled: bool
     can_name: bool
-    can_encode: bool
+    can_encode: Kind | None
     strongest_features: tuple[FeatureRow, ...]
     usual_features: tuple[FeatureRow, ...]
     example: SamplePage

@@ -7,9 +7,10 @@ from functools import cached_property
 from nonneg.errors import InputError
 from nonneg.explorer import _answers as answers
 from nonneg.explorer._comparison import comparison
-from nonneg.explorer._encode import Encoder
+from nonneg.explorer._encode import ImageEncoder, TextEncoder
 from nonneg.explorer._feature_page import feature_page
 from nonneg.explorer._feature_set import FeatureSet
+from nonneg.explorer._glass import GlassBox
 from nonneg.explorer._name_score import name_score
 from nonneg.explorer._overview import figures, overview
 from nonneg.explorer._sample_page import encoded, found, sample_page
@@ -22,7 +23,8 @@ class Explorer:
 
     Args:
         sets: to be shown.
-        encoders: for each set, what turns new images into codes; None where there is no model.
+        encoders: for each set, what turns new images or texts into codes; None where there is no model.
+        glass_boxes: for each set, a classifier of its codes; None where there is none.
 
     Example:
         >>> import numpy as np
@@ -32,11 +34,17 @@ class Explorer:
         [1.0]
     """
 
-    def __init__(self, sets: Sequence[FeatureSet], encoders: Sequence[Encoder | None] = ()) -> None:
+    def __init__(
+        self,
+        sets: Sequence[FeatureSet],
+        encoders: Sequence[ImageEncoder | TextEncoder | None] = (),
+        glass_boxes: Sequence[GlassBox | None] = (),
+    ) -> None:
         if not 1 <= len(sets) <= 2:
             raise InputError(f"{len(sets)} sets of features are given, expected one or two")
         self.sets = tuple(sets)
         self.encoders = tuple(encoders) or (None,) * len(sets)
+        self.glass_boxes = tuple(glass_boxes) or (None,) * len(sets)
         self._lock = threading.Lock()
         self._figures: dict[int, answers.Figures] = {}
 
@@ -46,7 +54,7 @@ class Explorer:
             features.prepare()
 
     def overview(self, can_write: bool = True) -> answers.Overview:
-        return overview(self.sets, can_write, [encoder is not None for encoder in self.encoders])
+        return overview(self.sets, can_write, [e.kind if e is not None else None for e in self.encoders])
 
     def figures(self, number: int) -> answers.Figures:
         features = self._set(number)
@@ -70,7 +78,7 @@ class Explorer:
         return feature_page(self._set(number, feature), feature)
 
     def sample(self, number: int, row: int, off: Sequence[int] = ()) -> answers.SamplePage:
-        return sample_page(self._set(number, *off, row=row), row, off)
+        return sample_page(self._set(number, *off, row=row), row, off, self.glass_boxes[number])
 
     def search(self, number: int, query: answers.Query) -> answers.Found:
         features = self._set(number, *(each.feature for each in query.features), *query.without)
@@ -92,9 +100,18 @@ class Explorer:
             name_score=name_score(features, feature, features.column(feature)[0]),
         )
 
+    def encode_text(self, number: int, text: str) -> answers.Encoded:
+        features, encoder = self._set(number), self.encoders[number]
+        if not isinstance(encoder, TextEncoder):
+            raise InputError(
+                f"{features.name} was opened without a sentence model, expected a run of nonneg convert and its"
+                " --sentence-model to try texts on"
+            )
+        return encoded(features, encoder.codes(text))
+
     def encode(self, number: int, picture: bytes) -> answers.Encoded:
         features, encoder = self._set(number), self.encoders[number]
-        if encoder is None:
+        if not isinstance(encoder, ImageEncoder):
             raise InputError(f"{features.name} was opened without its model, expected a trained run to try images on")
         return encoded(features, encoder.codes(picture))
 

@@ -85,7 +85,7 @@ class _Chosen:
         left_out = len(self.set.active) - len(self.features)
         return {
             "can_name": False,
-            "can_encode": False,
+            "can_encode": None,
             "is_settled": True,
             "searchable": False,
             "rows": self.rows,

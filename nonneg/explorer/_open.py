@@ -4,19 +4,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nonneg.errors import InputError
-from nonneg.explorer._encode import Encoder
+from nonneg.explorer._encode import ImageEncoder, TextEncoder
 from nonneg.explorer._explorer import Explorer
 from nonneg.explorer._feature_set import FeatureSet
+from nonneg.explorer._glass import GlassBox
 from nonneg.features import Features, is_features
 
 
-def open_explorer(given: Sequence[str | Path | Features]) -> Explorer:
-    """An explorer of one or two features, features folders, runs, or files of vectors."""
+def open_explorer(given: Sequence[str | Path | Features], sentence_model: str | None = None) -> Explorer:
+    """An explorer of one or two features, features folders, runs, or files of vectors.
+
+    Of a run its model comes along, to encode new images, and its glass-box classifier, if it has one; of a run of
+    `nonneg convert` the sentence model that made its vectors has to be named, to encode texts.
+    """
     if not 1 <= len(given) <= 2:
         raise InputError(f"{len(given)} sets of features are given, expected one or two")
     names = _names(given)
     sets: list[FeatureSet] = []
-    encoders: list[Encoder | None] = []
+    encoders: list[ImageEncoder | TextEncoder | None] = []
+    glass_boxes: list[GlassBox | None] = []
     for each, name in zip(given, names, strict=True):
         if isinstance(each, Features):
             sets.append(FeatureSet(each, name))
@@ -32,9 +38,22 @@ def open_explorer(given: Sequence[str | Path | Features]) -> Explorer:
         else:
             features = Features.load(folder)
             sets.append(FeatureSet(features, name, folder))
-            is_run = path != folder and (path / "model" / "config.json").is_file() and (path / "config.toml").is_file()
-            encoders.append(Encoder(path, features.shape[1]) if is_run else None)
-    return Explorer(sets, encoders)
+            encoders.append(_encoder(path, features.shape[1], sentence_model) if path != folder else None)
+    for each, shown in zip(given, sets, strict=True):
+        head = None if isinstance(each, Features) else Path(each) / "classifier"
+        is_there = head is not None and (head / "classifier.json").is_file()
+        glass_boxes.append(GlassBox(head, len(shown.active)) if head is not None and is_there else None)
+    if sentence_model is not None and not any(isinstance(each, TextEncoder) for each in encoders):
+        raise InputError(f"sentence_model is {sentence_model!r}, expected a run of nonneg convert with it")
+    return Explorer(sets, encoders, glass_boxes)
+
+
+def _encoder(run: Path, features: int, sentence_model: str | None) -> ImageEncoder | TextEncoder | None:
+    if not (run / "model" / "config.json").is_file():
+        return None
+    if (run / "config.toml").is_file():  # a trained run; one of nonneg convert has a config.json
+        return ImageEncoder(run, features)
+    return None if sentence_model is None else TextEncoder(run, features, sentence_model)
 
 
 def find_features(path: Path) -> Path | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nonneg.explorer._answers import Figures, Overview, SetOverview
+from nonneg.explorer._answers import Figures, Kind, Overview, SetOverview
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._sample_page import sample_page
 
@@ -15,7 +15,7 @@ _RARE = 0.03  # share of the samples below which a feature is a poor example
 _ALONE_SAMPLES = 256
 
 
-def overview(sets: Sequence[FeatureSet], can_write: bool, can_encode: Sequence[bool]) -> Overview:
+def overview(sets: Sequence[FeatureSet], can_write: bool, can_encode: Sequence[Kind | None]) -> Overview:
     """All sets side by side; of the same samples, the same one is the example."""
     rows = [example(each) for each in sets]
     if len({len(each) for each in sets}) == 1:
@@ -25,7 +25,7 @@ def overview(sets: Sequence[FeatureSet], can_write: bool, can_encode: Sequence[b
     return Overview(sets=tuple(_of_set(each, row, can_write and each.names.can_change, can) for each, row, can in told))
 
 
-def _of_set(features: FeatureSet, row: int, can_name: bool, can_encode: bool) -> SetOverview:
+def _of_set(features: FeatureSet, row: int, can_name: bool, can_encode: Kind | None) -> SetOverview:
     frequency = features.active / len(features)
     ranked = features.by_activation()
     # From the middle of equal parts: neither the best nor the worst.

@@ -8,14 +8,17 @@ import numpy.typing as npt
 
 from nonneg.explorer._answers import Encoded, Found, Part, Query, SamplePage
 from nonneg.explorer._feature_set import FeatureSet, captions, unit_codes
+from nonneg.explorer._glass import GlassBox
 from nonneg.explorer._search import allowed, search, weights_like
 
 Array = npt.NDArray[Any]
 _NEIGHBOURS, _TEXT = 12, 20_000
 
 
-def sample_page(features: FeatureSet, row: int, off: Collection[int] = ()) -> SamplePage:
-    """A sample, its parts, and its neighbours without the features in `off`."""
+def sample_page(
+    features: FeatureSet, row: int, off: Collection[int] = (), glass_box: GlassBox | None = None
+) -> SamplePage:
+    """A sample, its parts, its neighbours without the features in `off`, and what a classifier makes of it then."""
     query = weights_like(features, [row])
     query[list(off)] = 0
     text = features.features.text(row)
@@ -27,6 +30,7 @@ def sample_page(features: FeatureSet, row: int, off: Collection[int] = ()) -> Sa
         parts=parts(features, weights_like(features, [row]), values),
         off=tuple(sorted(off)),
         neighbours=search(features, query, allowed(features, skip=[row]), _NEIGHBOURS),
+        prediction=None if glass_box is None else glass_box.prediction(features, query),
     )
 
 

@@ -74,6 +74,7 @@ def explore(
     *features: str | Path | Features,
     host: str = "127.0.0.1",
     port: int | None = None,
+    sentence_model: str | None = None,
     read_only: bool = False,
     browser: bool = True,
     block: bool = True,
@@ -85,12 +86,14 @@ def explore(
         *features: features, features folders, runs with features beside them, or files of vectors.
         host: the address to listen on; one that others can reach makes a token, which is part of the printed address.
         port: 8765, or a free one where that is taken, if left out.
+        sentence_model: of a run of `nonneg convert`, the sentence-transformers model that made its vectors: texts can
+            then be tried.
         read_only: names cannot be changed.
         browser: open the page in a browser, where there is a terminal.
         block: return only when interrupted; False to go on, in a notebook, say.
         said: takes the line that says where the page is.
     """
-    page = Page(open_explorer(features), host, port, read_only)
+    page = Page(open_explorer(features, sentence_model), host, port, read_only)
     said(f"Exploring at {page.url} (end with Ctrl-C)" if block else f"Exploring at {page.url}")
     if browser and sys.stdout.isatty():
         webbrowser.open(page.url)

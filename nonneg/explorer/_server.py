@@ -113,6 +113,11 @@ def _add_writing(app: FastAPI, explorer: Explorer) -> None:
             raise HTTPException(409, "somebody has named this feature meanwhile, expected the name that was shown")
         return named
 
+    @app.post("/api/sets/{number}/encode-text", responses=_REFUSALS)
+    def encode_text(number: int, given: answers.NewText) -> answers.Encoded:
+        """The features of a text. Nothing is kept."""
+        return explorer.encode_text(number, given.text)
+
     @app.post("/api/sets/{number}/encode", responses=_REFUSALS)
     async def encode(number: int, request: Request) -> answers.Encoded:
         """The features of an image that is sent as it is, a PNG or a JPEG. Nothing is kept."""

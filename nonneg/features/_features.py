@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -41,6 +41,8 @@ class Card:
         top: rows of its strongest samples, strongest first.
         strengths: its values there.
         labels: label name to share among the samples it is active on, largest first.
+        media: the encoded images of `top`, None where there is none.
+        texts: the texts of `top`, None where there is none.
     """
 
     feature: int
@@ -51,6 +53,14 @@ class Card:
     top: tuple[int, ...]
     strengths: tuple[float, ...]
     labels: Mapping[str, float]
+    media: tuple[bytes | None, ...] = field(default=(), repr=False)
+    texts: tuple[str | None, ...] = field(default=(), repr=False)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: its name, how often it is active, its labels and strongest samples."""
+        from nonneg.features._card import card_html
+
+        return card_html(self)
 
 
 class Features:
@@ -218,6 +228,8 @@ class Features:
             top=tuple(int(row) for row in rows[strongest]),
             strengths=tuple(float(value) for value in values[strongest]),
             labels=MappingProxyType(self._label_shares(rows[is_active])),
+            media=tuple(self.media(int(row)) for row in rows[strongest]),
+            texts=tuple(self.text(int(row)) for row in rows[strongest]),
         )
 
     def save(self, path: str | Path, overwrite: bool = False) -> Path:

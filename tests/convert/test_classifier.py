@@ -92,3 +92,37 @@ def test_bad_input_is_named(clusters):
         NonNegativeClassifier(EMBEDDING, C=0).fit(X, kinds)
     with pytest.raises(ValueError, match="expected as many"):
         NonNegativeClassifier(EMBEDDING).fit(X, kinds[:-1])
+
+
+def test_a_saved_classifier_predicts_the_same(fitted, tmp_path):
+    classifier, X, _ = fitted
+    again = NonNegativeClassifier.from_pretrained(classifier.save_pretrained(tmp_path / "glass"))
+    np.testing.assert_array_equal(again.decision_function(X), classifier.decision_function(X))
+    assert (again.predict(X) == classifier.predict(X)).all() and again.classes_.dtype == classifier.classes_.dtype
+    assert again.name(3) == "wings" and str(again.explain(X[0])) == str(classifier.explain(X[0]))
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (lambda folder: (folder / "classifier.json").unlink(), "classifier.json is missing"),
+        (lambda folder: (folder / "classifier.json").write_text("{}"), "does not describe a nonneg classifier"),
+        (lambda folder: (folder / "classifier.safetensors").write_bytes(b"x"), "does not describe a nonneg classifier"),
+    ],
+)
+def test_what_is_no_classifier_is_refused(fitted, tmp_path, damage, sentence):
+    folder = fitted[0].save_pretrained(tmp_path / "glass")
+    damage(folder)
+    with pytest.raises(ValueError, match=sentence):
+        NonNegativeClassifier.from_pretrained(folder)
+
+
+def test_on_a_fitted_embedding_the_head_alone_is_fitted(clusters):
+    X, kinds = clusters
+    embedding = NonNegativeEmbedding(32, 6, max_iter=60, random_state=0).fit(X)
+    before = embedding.transform(X)
+    classifier = NonNegativeClassifier.on(embedding, X, kinds)
+    assert classifier.score(X, kinds) > 0.95 and (classifier.coef_ >= 0).all()
+    assert (embedding.transform(X) != before).nnz == 0
+    with pytest.raises(ValueError, match="y has 1 classes, expected two or more"):
+        NonNegativeClassifier.on(embedding, X, np.zeros(300, int))

@@ -163,3 +163,17 @@ def test_what_does_not_fit_is_refused_and_nothing_written(given, sentence, files
     with pytest.raises(InputError, match=sentence):
         convert_file(f"{files}/v.npz:x", files / "run", **{name: f"{files}/{value}"}, embedding=small(), progress=False)
     assert not (files / "run").exists()
+
+
+def test_with_classify_a_glass_box_lies_in_the_run(files):
+    from nonneg.convert import NonNegativeClassifier
+
+    options = {"embedding": small(), "classify": True, "progress": False}
+    with pytest.raises(InputError, match="classify is set without labels"):
+        convert_file(f"{files}/v.npz:x", files / "run", **options)
+    made = convert_file(f"{files}/v.npz:x", files / "run", labels=f"{files}/v.npz:kind", **options)
+    classifier = NonNegativeClassifier.from_pretrained(made.run / "classifier")
+    with np.load(files / "v.npz") as given:
+        assert classifier.score(given["x"], given["kind"]) > 0.9
+        codes = Features.load(made.features).codes
+        assert abs(classifier.embedding_.transform(given["x"]) - codes).max() == 0

@@ -51,3 +51,11 @@ def test_features_without_texts_are_refused(features):
         suggest_names(Features(np.eye(3, dtype=np.float32)))
     with pytest.raises(InputError, match="share no words"):
         suggest_names(Features(np.eye(3, dtype=np.float32), texts=["1", "2", "3"]))
+
+
+def test_texts_that_share_one_word_alone_are_no_trouble():
+    texts = ["moon"] * 40 + ["sun"] * 40
+    codes = np.zeros((80, 2), np.float32)
+    codes[:40, 0] = codes[40:, 1] = 1
+    for given in (texts, ["moon"] * 80):
+        assert all(np.isfinite(found.score) for found in suggest_names(Features(codes, texts=given)).values())

@@ -1,7 +1,9 @@
 """The server answers its own page and nobody else."""
 
 import json
+import sys
 import threading
+import types
 
 import httpx
 import numpy as np
@@ -263,3 +265,64 @@ def test_a_file_of_vectors_can_be_explored(client, tmp_path):
     np.save(tmp_path / "vectors.npy", np.random.default_rng(0).random((20, 5), np.float32))
     answer = client(tmp_path / "vectors.npy").get("/api/overview")
     assert json.loads(answer.text)["sets"][0]["name"] == "vectors.npy"
+
+
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory):
+    """A run of three kinds of vectors, with a glass box."""
+    from nonneg import NonNegativeEmbedding
+    from nonneg.convert import convert_file
+
+    folder = tmp_path_factory.mktemp("converted")
+    rng = np.random.default_rng(0)
+    kinds = np.arange(120) % 3
+    vectors = (rng.normal(size=(3, 12))[kinds] + 0.2 * rng.normal(size=(120, 12))).astype(np.float32)
+    np.savez(folder / "v.npz", x=vectors, kind=np.array(["ant", "bee", "cow"])[kinds])
+    embedding = NonNegativeEmbedding(12, 3, max_iter=60, batch_size=64, random_state=0)
+    options = {"labels": f"{folder}/v.npz:kind", "embedding": embedding, "classify": True, "progress": False}
+    return convert_file(f"{folder}/v.npz:x", folder / "run", **options), vectors
+
+
+def test_a_glass_box_says_what_it_predicts_and_what_it_would_without_a_feature(client, converted):
+    made, _ = converted
+    asks = client(made.run)
+    told = asks.get("/api/sets/0/sample/1").json()["prediction"]
+    assert told["label"] == "bee" and told["probability"] > 0.5
+    spoken = [each["caption"]["feature"] for each in told["spoken"]]
+    without = asks.get("/api/sets/0/sample/1", params={"off": spoken}).json()["prediction"]
+    assert without["score"] < told["score"] and without["probability"] < told["probability"]
+    added = sum(each["adds"] for each in told["spoken"])
+    assert told["score"] == pytest.approx(told["intercept"] + added, abs=1e-6)  # at most three are on
+    assert client(made.features).get("/api/sets/0/sample/1").json()["prediction"] is None
+
+
+def test_a_text_is_taken_apart_by_its_sentence_model_and_the_run(converted, monkeypatch):
+    made, vectors = converted
+
+    class SentenceTransformer:
+        """A model of one language: the number of a row."""
+
+        def __init__(self, name):
+            if name != "rows":
+                raise OSError("no such model")
+
+        def encode(self, texts, show_progress_bar):
+            return np.stack([vectors[int(text)] for text in texts])
+
+    library = types.ModuleType("sentence_transformers")
+    library.SentenceTransformer = SentenceTransformer
+    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
+    with Page(open_explorer([made.run], "rows"), port=0) as page, httpx.Client(base_url=page.url) as asks:
+        assert asks.get("/api/overview").json()["sets"][0]["can_encode"] == "text"
+        found = asks.post("/api/sets/0/encode-text", json={"text": "7"}).json()
+        known = asks.get("/api/sets/0/sample/7").json()["parts"]
+        assert [part["caption"]["feature"] for part in found["parts"]] == [p["caption"]["feature"] for p in known]
+        assert found["neighbours"][0]["sample"]["row"] == 7
+        assert asks.post("/api/sets/0/encode-text", json={"text": ""}).status_code == 422
+    with Page(open_explorer([made.run], "other"), port=0) as page, httpx.Client(base_url=page.url) as asks:
+        refused = asks.post("/api/sets/0/encode-text", json={"text": "7"})
+        assert refused.status_code == 422 and "sentence model 'other' cannot be used: no such model" in refused.text
+    with Page(open_explorer([made.run]), port=0) as page, httpx.Client(base_url=page.url) as asks:
+        assert "without a sentence model" in asks.post("/api/sets/0/encode-text", json={"text": "7"}).text
+    with pytest.raises(InputError, match="expected a run of nonneg convert with it"):
+        open_explorer([made.features], "rows")

@@ -383,3 +383,20 @@ print(seconds, anonymous() - before, features.id(999_999))
     assert float(out[0]) < 1
     assert float(out[1]) < 50
     assert out[2] == "999999"
+
+
+def test_a_card_shows_itself_in_a_notebook_and_data_stays_data():
+    hostile = "<script>alert(1)</script>"
+    features = Features(
+        np.eye(3, dtype=np.float32),
+        texts=[hostile, "b", "c"],
+        labels=[0, 1, 1],
+        label_names=("<b>", "d"),
+        names={0: hostile},
+    )
+    page = features.feature(0)._repr_html_()
+    assert "&lt;script&gt;" in page and "<script>" not in page and "&lt;b&gt; 100%" in page
+    pictures = Features(np.eye(2, dtype=np.float32), media=[b"\x89PNG\r\n\x1a\nx", b"\xff\xd8\xffx"])
+    assert "data:image/png;base64," in pictures.feature(0)._repr_html_()
+    assert "data:image/jpeg;base64," in pictures.feature(1)._repr_html_()
+    assert "feature 1" in Features(np.eye(2, dtype=np.float32)).feature(1)._repr_html_()

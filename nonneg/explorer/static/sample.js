@@ -43,6 +43,22 @@ function changed(off, titles, before, neighbours) {
   return `Without ${what}, ${told}.`;
 }
 
+/** What a glass-box classifier says of it, before and after features were switched off. */
+function prediction(set, whole, page, off) {
+  if (!page.prediction) return null;
+  const { label, probability, spoken } = page.prediction;
+  const was = whole.prediction;
+  const same = was.label === label ? `, which was ${percent(was.probability)} likely` : `; with it: ${was.label}`;
+  return element("section", {},
+    element("h2", {}, "A glass box says"),
+    element("p", { class: "change clamped" }, said(label), `, ${percent(probability)} likely`, off.size ? said(same) : "", "."),
+    element("p", { class: "soft" }, spoken.length
+      ? "A classifier that only adds: each feature speaks for a class, none against one. What speaks loudest for this one:"
+      : "No feature that is on speaks for it: it is what is commonest."),
+    element("ul", { class: "plain" }, spoken.map(({ caption, adds }) =>
+      element("li", {}, element("span", { class: "share" }, `+${adds.toFixed(2)}`), " ", featureLink(set, caption)))));
+}
+
 export async function samplePage({ set, number, parameters }) {
   const off = new Set((parameters.get("off") || "").split(",").filter(Boolean).map(Number));
   const path = `sets/${set}/sample/${number}`;
@@ -76,6 +92,7 @@ export async function samplePage({ set, number, parameters }) {
         parts.length > 0 && !isStatic
           && element("p", { class: "soft" }, "Untick one to see who its neighbours would be without it."),
         parts.length ? partsOf(set, parts, off, isStatic ? null : toggle) : element("p", {}, "No feature is on here."))),
+    prediction(set, whole, page, off),
     element("section", {},
       element("h2", {}, "Neighbours"),
       element("p", { class: "soft" },

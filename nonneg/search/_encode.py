@@ -1,0 +1,111 @@
+"""New inputs to codes: an image through a trained run, a vector or a text through a run of `nonneg convert`."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nonneg.convert import NonNegativeEmbedding
+from nonneg.data import open_vectors
+from nonneg.durable import read_plainly
+from nonneg.errors import InputError
+from nonneg.evaluate._columns import with_columns
+from nonneg.features import Features
+from nonneg.models import imported, load, source_for
+
+
+def encoded(
+    features: Features, kind: str, given: str, run: str | Path | None, sentence_model: str | None = None
+) -> sp.csr_array:
+    """The code `(1, features)` of a new input, as these features have it.
+
+    Args:
+        features: to go by: their layer, and which columns of the run's codes were kept.
+        kind: image, vector or text.
+        given: the path of an image or of a file with one vector; or the text.
+        run: what made the features: a trained run for images, a run of `nonneg convert` for vectors and texts.
+        sentence_model: the sentence-transformers model that made the vectors, for texts.
+    """
+    if run is None:
+        raise InputError(f"{kind} is given, but no run to encode it, expected the run that made the features")
+    if kind == "image":
+        layer = "encoder" if features.provenance.get("layer") == "encoder" else "projector"
+        codes = _of_image(Path(given), str(run), layer)
+    else:
+        codes = _of_vector(_vector(given) if kind == "vector" else _sentence(given, sentence_model), run, kind)
+    codes = _kept(codes, features.provenance)
+    if codes.shape[1] != features.shape[1]:
+        found = f"{run} makes codes of {codes.shape[1]} features"
+        raise InputError(f"{found}, expected {features.shape[1]}: it is not the run that made the features")
+    return sp.csr_array(codes)
+
+
+def _of_image(path: Path, run: str, layer: Any) -> Any:
+    from PIL import Image
+
+    from nonneg.data._decode import MOST_BYTES, BrokenImageError, decode, too_long
+
+    model = load(run)
+    with read_plainly(path):
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is not a regular file, expected an image")
+        if path.stat().st_size > MOST_BYTES:
+            raise InputError(f"{path} is no image: {too_long(path.stat().st_size)}")
+        content = path.read_bytes()
+    try:
+        pixels = decode(content, model.config.resize or model.config.image_size)
+    except BrokenImageError as error:
+        raise InputError(f"{path} is no image that can be read: {error}") from error
+    if model.config.channels == 1:
+        pixels = np.asarray(Image.fromarray(pixels).convert("L"))[..., None]
+    source: Any = pixels[None]  # an array is data, too
+    return model.embed(source_for(model, source, progress=False), layer, media=False).codes
+
+
+def _vector(given: str) -> Any:
+    path = Path(given)
+    if path.suffix == ".npy" and path.is_file():
+        try:
+            with read_plainly(path):
+                vector = np.atleast_2d(np.load(path, allow_pickle=False))
+        except (ValueError, EOFError) as error:
+            raise InputError(f"{path} is not a plain NumPy array, expected one vector") from error
+    else:
+        vector = np.asarray(open_vectors(given, progress=False))
+    if vector.ndim != 2 or len(vector) != 1 or vector.dtype.kind not in "fiu" or not np.isfinite(vector).all():
+        raise InputError(f"{given} holds {vector.dtype} of shape {vector.shape}, expected one vector of finite numbers")
+    return vector
+
+
+def _sentence(text: str, model: str | None) -> Any:
+    if model is None:
+        raise InputError("text is given, but no sentence model, expected the name of the one that made the vectors")
+    library = imported("sentence_transformers", model, extra="sentence")
+    try:
+        return np.asarray(library.SentenceTransformer(model).encode([text], show_progress_bar=False))
+    except Exception as error:  # of files, of the network, of the model: each has its own family of errors
+        raise InputError(f"sentence model {model!r} cannot be used: {' '.join(str(error).split())}") from error
+
+
+def _of_vector(vector: Any, run: str | Path, kind: str) -> Any:
+    embedding = NonNegativeEmbedding.from_pretrained(run)
+    if vector.shape[1] != embedding.n_features_in_:
+        raise InputError(
+            f"the {kind} has {vector.shape[1]} numbers, expected {embedding.n_features_in_}, as {run} was fitted on"
+        )
+    return embedding.transform(vector)
+
+
+def _kept(codes: Any, provenance: dict[str, Any]) -> Any:
+    """The columns that a selection kept, or the order that a match gave them."""
+    selected, reordered = provenance.get("selected"), provenance.get("reordered")
+    if selected and reordered:
+        raise InputError("the features were selected and reordered: which first is not known, expected one of the two")
+    steps = [] if reordered is None else [reordered["columns"]]
+    while selected:
+        steps.insert(0, selected["kept"])
+        selected = selected.get("before")
+    for columns in steps:
+        codes = with_columns(Features(codes), columns, {}).codes
+    return codes

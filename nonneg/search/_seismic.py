@@ -1,0 +1,142 @@
+"""The engine of Seismic: approximate, for speed on one machine. What it finds is scored again, exactly."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from nonneg.durable import said_plainly
+from nonneg.errors import InputError
+from nonneg.search._engine import Found, Where, library
+from nonneg.search._files import Array, Entry, adopted, checked_content, damaged, new_name
+from nonneg.search._kernel import Lists, cores
+from nonneg.search._table import Table
+
+_FEW_FEATURES = 2**16  # from here on Seismic wants its large variant
+
+
+class Seismic:
+    """Walks only the promising blocks of the lists. Static, and without a filter.
+
+    Seismic keeps values in half precision, and returns a batch in any order: hits are matched to their queries by
+    name, and scored again with the values of the table.
+    """
+
+    name: ClassVar[str] = "seismic"
+    keeps_lists: ClassVar[bool] = True
+    settings: ClassVar[tuple[str, ...]] = ("postings", "heap_factor", "query_features")
+
+    def __init__(self, index: Any, features: int, settings: Mapping[str, Any]) -> None:
+        self._index, self._settings = index, dict(settings)
+        self._tokens = np.arange(features).astype(library("seismic", self.name).get_seismic_string())
+
+    @classmethod
+    def build(
+        cls,
+        table: Table,
+        codes: sp.csr_array,
+        postings: int = 1500,
+        heap_factor: float = 0.8,
+        query_features: int = 12,
+    ) -> "Seismic":
+        """Index codes.
+
+        Args:
+            table: where the index keeps their lists.
+            codes: of all rows.
+            postings: how many rows a feature's list keeps, on average.
+            heap_factor: how much a block of rows must promise to be looked at, as a share of the worst hit so far:
+                more is faster and finds less.
+            query_features: how many of a query's features are walked, the largest first.
+        """
+        seismic = library("seismic", cls.name)
+        for name, value, least in (("postings", postings, 1), ("query_features", query_features, 1)):
+            if type(value) is not int or value < least:
+                raise InputError(f"{name} is {value!r}, expected a whole number, at least {least}")
+        if not 0 < heap_factor <= 1:
+            raise InputError(f"heap_factor is {heap_factor!r}, expected more than 0 and at most 1")
+        variant = "LV" if table.features >= _FEW_FEATURES else ""
+        dataset = getattr(seismic, f"SeismicDataset{variant}")(dim=table.features)
+        names = [str(row) for row in range(codes.shape[0])]
+        with _silent():
+            dataset.add_documents_by_id(
+                names, codes.indices.astype(np.int64), codes.data, codes.indptr.astype(np.int64)
+            )
+            index = getattr(seismic, f"SeismicIndex{variant}").build_from_dataset(
+                dataset, n_postings=postings, num_threads=cores()
+            )
+        return cls(index, table.features, {"heap_factor": heap_factor, "query_features": query_features})
+
+    @classmethod
+    def open(cls, folder: Path, table: Table, settings: Mapping[str, Any], files: Mapping[str, Entry]) -> "Seismic":
+        """What `store` wrote; read whole, as Seismic trusts what it reads."""
+        seismic = library("seismic", cls.name)
+        path = checked_content(folder, files["seismic"])
+        variant = "LV" if table.features >= _FEW_FEATURES else ""
+        try:
+            index = getattr(seismic, f"SeismicIndex{variant}").load(str(path))
+        except Exception as error:
+            raise damaged(path, f"Seismic cannot read it ({' '.join(str(error).split())})") from error
+        return cls(index, table.features, settings)
+
+    def search(self, table: Table, queries: Lists, k: int, where: Where) -> Found:
+        if not where.is_empty:
+            raise InputError("engine seismic has no filter, expected engine exact or milvus for one")
+        total, k = len(queries.starts) - 1, min(k, table.rows)
+        filled = np.flatnonzero(np.diff(queries.starts))
+        spans = [slice(*queries.starts[query : query + 2]) for query in filled]
+        rows = np.full((total, k), -1)
+        if len(filled):
+            results = self._index.batch_search(
+                queries_ids=filled.astype(self._tokens.dtype),
+                query_components=[self._tokens[queries.places[span]] for span in spans],
+                query_values=[queries.values[span].astype(np.float32) for span in spans],
+                k=k,
+                query_cut=self._settings["query_features"],
+                heap_factor=self._settings["heap_factor"],
+                num_threads=cores(),
+            )
+            for found in results:
+                for place, (query, _, row) in enumerate(found):
+                    rows[int(query), place] = int(row)
+        scores = table.scores(queries, rows)
+        order = np.lexsort((rows, -scores), axis=1)
+        return Found(np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1))
+
+    def values(self, table: Table, rows: Array, features: Array) -> Array:
+        return table.values(rows, features)
+
+    def add(self, first: int, codes: sp.csr_array, labels: Array | None) -> None:
+        raise InputError("engine seismic is static and cannot add rows, expected engine exact or milvus")
+
+    def delete(self, rows: Array) -> None:
+        raise InputError("engine seismic is static and cannot delete rows, expected engine exact or milvus")
+
+    def store(self, folder: Path) -> tuple[Mapping[str, Any], Mapping[str, Entry]]:
+        temporary = new_name(folder)
+        with said_plainly(folder), _silent():
+            self._index.save(str(temporary))
+            written = temporary.with_name(f"{temporary.name}.index.seismic")
+        return self._settings, {"seismic": adopted(written, "seismic-{}.seismic")}
+
+    def close(self) -> None:
+        pass
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Seismic tells of its progress on standard output, where commands print their results."""
+    sys.stdout.flush()
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)

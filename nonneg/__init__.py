@@ -7,11 +7,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nonneg import losses, metrics, select, theory
+    from nonneg import losses, metrics, search, select, theory
     from nonneg.convert import NonNegativeClassifier, NonNegativeEmbedding, NonNegativePair
     from nonneg.errors import InputError
-    from nonneg.explorer import explore
     from nonneg.evaluate import measure
+    from nonneg.explorer import explore
     from nonneg.features import Features
     from nonneg.models import load
     from nonneg.rectify import NonNegative
@@ -31,6 +31,7 @@ __all__ = [
     "losses",
     "measure",
     "metrics",
+    "search",
     "select",
     "theory",
     "train",

@@ -1,5 +1,6 @@
 """Writes that a kill, a crash or a full disk cannot leave half done."""
 
+import hashlib
 import json
 import os
 import secrets
@@ -108,3 +109,43 @@ def made_by(marker: Path) -> str | None:
     except (OSError, ValueError, RecursionError):
         return None
     return content.get("made_by") if isinstance(content, dict) else None
+
+
+# The file that says what a folder holds; replacing it is the commit of a save.
+
+
+def sealed(content: dict[str, Any]) -> bytes:
+    """JSON with a hash over itself, for `unsealed`."""
+    return json.dumps({**content, "sha256": _digest(content)}, indent=1).encode()
+
+
+def unsealed(path: Path, content: dict[str, Any], version: int) -> dict[str, Any]:
+    """What was sealed, without its hash; refused if it is of another version or was changed since."""
+    if content.get("version") != version:
+        raise InputError(f"{path} is of version {content.get('version')!r}, this nonneg reads version {version}")
+    if content.pop("sha256", None) != _digest(content):
+        raise InputError(f"{path} is damaged: it is not what was saved (SHA-256 differs)")
+    return content
+
+
+def read_json(folder: Path, name: str, format: str, what: str) -> dict[str, Any]:
+    """The JSON object in a file of a folder that must be of this format; `what` the folder would be then."""
+    path = folder / name
+    with read_plainly(folder):
+        if not path.is_file():
+            state = f"it has no {name}" if folder.is_dir() else "there is no such folder"
+            raise InputError(f"{folder} is not {what}: {state}")
+    try:
+        with read_plainly(path):
+            content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} is damaged: it is not JSON") from error
+    if not isinstance(content, dict) or content.get("format") != format:
+        raise InputError(f"{path} is of another format, expected {format}")
+    return content
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

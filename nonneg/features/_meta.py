@@ -1,13 +1,12 @@
 """`meta.json`: what a features folder holds. Replacing it is the commit of a save."""
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nonneg.durable import read_plainly
+from nonneg.durable import read_json, sealed, unsealed
 from nonneg.errors import InputError
 
 META = "meta.json"
@@ -29,11 +28,7 @@ class Meta:
     def read(cls, folder: Path) -> "Meta":
         """Refuses what is damaged, foreign or of another version."""
         path = folder / META
-        content = _read_json(folder)
-        if content.get("version") != VERSION:
-            raise InputError(f"{path} is of version {content.get('version')!r}, this nonneg reads version {VERSION}")
-        if content.pop("sha256", None) != _digest(content):
-            raise InputError(f"{path} is damaged: it is not what was saved (SHA-256 differs)")
+        content = unsealed(path, _read_json(folder), VERSION)
         try:
             samples, features = content["shape"]
             meta = cls(
@@ -80,7 +75,7 @@ class Meta:
             "provenance": self.provenance,
             "files": self.files,
         }
-        return json.dumps({**content, "sha256": _digest(content)}, indent=1).encode()
+        return sealed(content)
 
 
 def is_features(path: str | Path) -> bool:
@@ -92,23 +87,5 @@ def is_features(path: str | Path) -> bool:
     return True
 
 
-def _digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
 def _read_json(folder: Path) -> dict[str, Any]:
-    path = folder / META
-    with read_plainly(folder):
-        if not path.is_file():
-            state = f"it has no {META}" if folder.is_dir() else "there is no such folder"
-            raise InputError(f"{folder} is not a features folder: {state}")
-    try:
-        with read_plainly(path):
-            content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path} is damaged: it is not JSON") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InputError(f"{path} is of another format, expected {FORMAT}")
-    return content
+    return read_json(folder, META, FORMAT, "a features folder")

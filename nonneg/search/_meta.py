@@ -1,13 +1,12 @@
 """`meta.json`: what an index's folder holds. Replacing it is the commit of every change."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from nonneg.durable import read_plainly
+from nonneg.durable import read_json, read_plainly, sealed, unsealed
 from nonneg.errors import InputError
 from nonneg.search._files import DATABASE, PAYLOAD, Entry, is_own, sweep
 
@@ -45,11 +44,7 @@ class Meta:
     def read(cls, folder: Path) -> "Meta":
         """Refuses what is damaged, foreign or of another version."""
         path = folder / META
-        content = _read_json(folder)
-        if content.get("version") != VERSION:
-            raise InputError(f"{path} is of version {content.get('version')!r}, this nonneg reads version {VERSION}")
-        if content.pop("sha256", None) != _digest(content):
-            raise InputError(f"{path} is damaged: it is not what was saved (SHA-256 differs)")
+        content = unsealed(path, _read_json(folder), VERSION)
         try:
             fields = {name: value for name, value in content.items() if name not in ("format", "version")}
             names, parts = tuple(fields.pop("label_names")), tuple(fields.pop("parts"))
@@ -100,7 +95,7 @@ class Meta:
     def encoded(self) -> bytes:
         """What `read` reads, with a hash over itself."""
         content = json.loads(json.dumps({"format": FORMAT, "version": VERSION, **asdict(self)}))
-        return json.dumps({**content, "sha256": _digest(content)}, indent=1).encode()
+        return sealed(content)
 
 
 def is_index(path: str | Path) -> bool:
@@ -121,26 +116,8 @@ def _is_other_json(folder: Path) -> bool:
     return not isinstance(content, dict) or content.get("format") != FORMAT
 
 
-def _digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
 def _read_json(folder: Path) -> dict[str, Any]:
-    path = folder / META
-    with read_plainly(folder):
-        if not path.is_file():
-            state = f"it has no {META}" if folder.is_dir() else "there is no such folder"
-            raise InputError(f"{folder} is not an index: {state}")
-    try:
-        with read_plainly(path):
-            content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path} is damaged: it is not JSON") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InputError(f"{path} is of another format, expected {FORMAT}")
-    return content
+    return read_json(folder, META, FORMAT, "an index")
 
 
 def refuse_foreign(folder: Path, overwrite: bool) -> None:

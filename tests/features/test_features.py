@@ -329,13 +329,13 @@ def test_a_foreign_folder_gives_one_clear_sentence(foreign, features, tmp_path):
     ],
 )
 def test_a_hostile_meta_with_a_right_hash_is_refused(field, value, features, tmp_path):
-    from nonneg.features._meta import _digest
+    from nonneg.durable import sealed
 
     folder = features.save(tmp_path / "x.features")
     content = json.loads((folder / "meta.json").read_text())
     content.pop("sha256")
     content[field] = value
-    (folder / "meta.json").write_text(json.dumps({**content, "sha256": _digest(content)}))
+    (folder / "meta.json").write_bytes(sealed(content))
     with pytest.raises(InputError, match="its fields are not those of"):
         Features.load(folder)
 

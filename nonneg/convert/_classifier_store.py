@@ -60,11 +60,14 @@ def load(path: str | Path) -> "NonNegativeClassifier":
         features = embedding.head_.weight.shape[0]
         if arrays["coef"].shape != (len(classes), features) or arrays["intercept"].shape != (len(classes),):
             raise ValueError("its weights have other shapes than its classes and features")
-    except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
+        classifier = NonNegativeClassifier(
+            embedding, float(config["C"]), feature_names=names or None, max_iter=int(config["max_iter"])
+        )
+        classifier.n_iter_ = int(config["n_iter"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{folder / CONFIG} does not describe a nonneg classifier: {reason}") from error
-    classifier = NonNegativeClassifier(embedding, config["C"], feature_names=names or None, max_iter=config["max_iter"])
     classifier.embedding_, classifier.classes_ = embedding, classes
     classifier.coef_, classifier.intercept_ = arrays["coef"], arrays["intercept"]
-    classifier.n_iter_, classifier.n_features_in_ = config["n_iter"], embedding.n_features_in_
+    classifier.n_features_in_ = embedding.n_features_in_
     return classifier

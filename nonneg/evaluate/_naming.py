@@ -53,7 +53,7 @@ def suggest_names(features: Features, words: int = 3, least_active: int = 10, se
     """
     if "text" not in features.samples.column_names:
         raise InputError("suggest_names: the features have no texts, expected one for each sample")
-    texts = features.samples["text"].to_pylist()
+    texts = [text or "" for text in features.samples["text"].to_pylist()]
     vectoriser = CountVectorizer(binary=True, stop_words="english", min_df=_LEAST_TEXTS, token_pattern=_WORD)
     try:
         contains = sp.csr_array(vectoriser.fit_transform(texts)).astype(np.float32)

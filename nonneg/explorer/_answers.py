@@ -118,7 +118,7 @@ class NameScore(Answer):
 
 
 class FeaturePage(Answer):
-    """Everything about one feature."""
+    """Everything about one feature. `labelled` is how many of the samples it is on for have a label."""
 
     row: FeatureRow
     histogram: Histogram
@@ -126,6 +126,7 @@ class FeaturePage(Answer):
     bands: tuple[Band, ...]
     near_misses: tuple[Sample, ...]
     labels: tuple[LabelShare, ...]
+    labelled: int
     together: tuple[Relation, ...]
     resembling: tuple[Relation, ...]
     history: tuple[NamingEntry, ...]
@@ -203,7 +204,7 @@ class Weight(Answer):
     """A feature of a query and how much it counts."""
 
     feature: int
-    weight: float = Field(ge=-10, le=10)
+    weight: float = Field(ge=-10, le=10, allow_inf_nan=False)
 
 
 class Query(Answer):
@@ -256,9 +257,10 @@ class SetOverview(Answer):
 
 
 class Overview(Answer):
-    """All sets of features that were opened: one or two."""
+    """All sets of features that were opened: one or two, `same_samples` if both are of the same ones, in order."""
 
     sets: tuple[SetOverview, ...]
+    same_samples: bool
 
 
 class Figures(Answer):

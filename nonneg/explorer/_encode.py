@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from nonneg.errors import InputError
 
-_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
-_LARGEST = 50_000_000  # pixels
+_LARGEST = 50_000_000  # pixels of an image that is resized
+_LARGEST_WHOLE = 1_000_000  # and of one that goes through the network as it is
 
 
 class TextEncoder:
@@ -75,14 +76,13 @@ class ImageEncoder:
 
     def codes(self, picture: bytes) -> npt.NDArray[np.float32]:
         """`(features,)` of an encoded image."""
-        import torch
+        from nonneg.search import image_codes
 
         with self._lock:
-            pixels = self._pixels(picture)
-            with torch.inference_mode():
-                images = self._model.normalised(torch.from_numpy(pixels)[None])
-                codes: npt.NDArray[np.float32] = self._model(images)[0].float().numpy()
-        return codes
+            self._require_small(picture)
+            codes = image_codes(picture, self._model, "projector", "the image")
+        code: npt.NDArray[np.float32] = np.asarray(codes.toarray() if sp.issparse(codes) else codes, np.float32)[0]
+        return code
 
     @cached_property
     def _model(self) -> Any:
@@ -95,24 +95,15 @@ class ImageEncoder:
             )
         return model
 
-    def _pixels(self, picture: bytes) -> npt.NDArray[np.uint8]:
-        """`(height, width, channels)`."""
+    def _require_small(self, picture: bytes) -> None:
+        """What is larger than it looks is refused before it is decoded."""
         from PIL import Image
 
-        config = self._model.config
+        most = _LARGEST if self._model.config.image_size else _LARGEST_WHOLE
         try:
-            with Image.open(io.BytesIO(picture), formats=("PNG", "JPEG")) as opened:
-                if opened.width * opened.height > _LARGEST:
-                    raise InputError(f"the image has {opened.width} x {opened.height} pixels, expected fewer")
-                image = opened.convert(_MODES[config.channels])
+            with Image.open(io.BytesIO(picture)) as opened:
+                width, height = opened.size
         except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            if isinstance(error, InputError):
-                raise
             raise InputError("the image cannot be read, expected a whole PNG or JPEG") from error
-        side = config.image_size
-        if side:
-            middle = min(image.size)
-            left, top = (image.width - middle) // 2, (image.height - middle) // 2
-            image = image.crop((left, top, left + middle, top + middle)).resize((side, side), Image.Resampling.BICUBIC)
-        pixels = np.array(image, np.uint8)
-        return pixels[:, :, None] if pixels.ndim == 2 else pixels
+        if width * height > most:
+            raise InputError(f"the image has {width} x {height} pixels, expected at most {most:,} in all")

@@ -15,13 +15,19 @@ from nonneg.errors import InputError
 from nonneg.explorer._answers import Answer
 from nonneg.explorer._explorer import STRIP, Explorer
 from nonneg.explorer._feature_set import FeatureSet
+from nonneg.explorer._media import content_type
 from nonneg.explorer._open import open_explorer
-from nonneg.explorer._server import STATIC, content_type
+from nonneg.explorer._server import STATIC
 from nonneg.features import Features
 
 _MARKER, _PARTS = "export.json", {"index.html", "static", "data", "media"}
 _DIGITS = 4
-_EXTENSIONS = {"image/png": "png", "image/jpeg": "jpg"}
+# What the server sends as headers; a static one sends none.
+_POLICY = (
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'self'; img-src 'self' blob:;"
+    " object-src 'none'; base-uri 'self'; form-action 'self'\">\n"
+)
+_EXTENSIONS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 
 
 def export(
@@ -57,7 +63,7 @@ def export(
         _write_pictures(folder / "media" / str(number), each)
     _copy(STATIC, folder / "static", skip={"index.html"})
     page = (STATIC / "index.html").read_text("utf-8")
-    page = page.replace('<base href="/">\n', "").replace("<html ", '<html data-mode="static" ')
+    page = page.replace('<base href="/">\n', _POLICY).replace("<html ", '<html data-mode="static" ')
     with said_plainly(folder):
         (folder / "index.html").write_text(page, "utf-8")  # last: what opens is whole
     return folder

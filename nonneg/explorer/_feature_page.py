@@ -26,6 +26,7 @@ def feature_page(features: FeatureSet, feature: int) -> FeaturePage:
         bands=bands(features, rows, values),
         near_misses=near_misses(features, feature, rows),
         labels=labels(features, feature),
+        labelled=_labelled(features, rows),
         together=together(features, feature, rows),
         resembling=resembling(features, feature, rows),
         history=features.names.history(feature),
@@ -74,6 +75,11 @@ def labels(features: FeatureSet, feature: int) -> tuple[LabelShare, ...]:
         for label, count, of in counted[:_LABELS]
         if count
     )
+
+
+def _labelled(features: FeatureSet, rows: Array) -> int:
+    known = features.features.labels
+    return 0 if known is None else int((np.asarray(known)[rows] >= 0).sum())
 
 
 def together(features: FeatureSet, feature: int, rows: Array) -> tuple[Relation, ...]:

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from nonneg.explorer._answers import Caption, FeatureRow, Sample
 from nonneg.explorer._labels import label_counts
+from nonneg.explorer._media import SIGNED, content_type
 from nonneg.explorer._names import Names
 from nonneg.features import Features
 
@@ -72,9 +73,16 @@ class FeatureSet:
             id=features.id(row),
             label=None if label is None else features.label_name(label),
             excerpt=None if text is None else text[:_EXCERPT] + ("…" if len(text) > _EXCERPT else ""),
-            has_picture=self._has_pictures and features.samples["media"][int(row)].is_valid,
+            has_picture=self._has_picture(row),
             strength=None if strength is None else float(strength),
         )
+
+    def _has_picture(self, row: int) -> bool:
+        """Whether there is one that a browser shows."""
+        if not self._has_pictures:
+            return False
+        media = self.features.samples["media"][int(row)]
+        return media.is_valid and content_type(bytes(media.as_buffer()[:SIGNED])) is not None
 
     def column(self, feature: int) -> tuple[Array, Array]:
         """Rows on which a feature is active and its values there, weakest first."""

@@ -14,15 +14,16 @@ from nonneg.explorer._feature_set import FeatureSet
 Array = npt.NDArray[Any]
 _LEAST = 5  # active samples of either half
 _MOST = 2_000  # samples of either side, of either half
+_LEAST_LETTERS = 3  # of a word that two names may share
 _WORD = re.compile(r"[^\W_]{2,}")
 
 
 def name_score(features: FeatureSet, feature: int, rows: Array) -> NameScore | None:
-    """Score a feature's name by its words, where samples are texts, or by the label that fits best.
+    """Score a feature's name by its words, where samples are texts, or by the labels that it names.
 
     Half of the samples choose between them, the other half is scored: the probability that a sample with the
     feature has more of the words (or the label) than one without, ties halved. None where there is no name, or
-    nothing to score it by.
+    nothing to score it by: a name that no label shares a word with says nothing that images could be asked.
     """
     name = features.names.current().get(feature)
     if name is None:
@@ -35,7 +36,7 @@ def name_score(features: FeatureSet, feature: int, rows: Array) -> NameScore | N
     if min(map(len, (with_a, without_a, with_b, without_b))) < _LEAST:
         return None
     best: tuple[float, str, Any] | None = None
-    for by, fits in _predictors(features, name, with_a):
+    for by, fits in _predictors(features, name):
         score = _above(fits(with_a), fits(without_a))
         if best is None or score > best[0]:
             best = (score, by, fits)
@@ -45,24 +46,32 @@ def name_score(features: FeatureSet, feature: int, rows: Array) -> NameScore | N
     return NameScore(by=by, score=_above(fits(with_b), fits(without_b)), active=len(with_b))
 
 
-def _predictors(features: FeatureSet, name: str, active: Array) -> list[tuple[str, Any]]:
+def _predictors(features: FeatureSet, name: str) -> list[tuple[str, Any]]:
     """What a name may be read as: function of rows to numbers, larger where the name fits."""
     found: list[tuple[str, Any]] = []
     words = _WORD.findall(name.lower())[:20]
     if "text" in features.features.samples.column_names and words:
         texts = features.features.samples["text"]
         found.append(("the words of the name", lambda rows: _hits(texts, rows, words)))
-    labels = features.features.labels
-    if labels is not None and (labels[active] >= 0).any():
-        values, counts = np.unique(labels[active][labels[active] >= 0], return_counts=True)
-        label = int(values[counts.argmax()])
-        found.append((f"the label “{features.features.label_name(label)}”", lambda rows: labels[rows] == label))
+    if features.features.labels is None:
+        return found
+    labels = np.asarray(features.features.labels)
+    for label in np.unique(labels[labels >= 0]).tolist():
+        called = features.features.label_name(label)
+        if _share_a_word(words, _WORD.findall(called.lower())):
+            found.append((f"the label “{called}”", lambda rows, label=label: labels[rows] == label))
     return found
+
+
+def _share_a_word(words: list[str], others: list[str]) -> bool:
+    """Ships and ship, planes and airplane."""
+    stems = [[word.removesuffix("s") for word in some if len(word) >= _LEAST_LETTERS] for some in (words, others)]
+    return any(a in b or b in a for a in stems[0] for b in stems[1])
 
 
 def _hits(texts: Any, rows: Array, words: list[str]) -> Array:
     """How many of the words each text has."""
-    lower = pc.utf8_lower(texts.take(pa.array(rows)))
+    lower = pc.fill_null(pc.utf8_lower(texts.take(pa.array(rows))), "")
     return sum((np.asarray(pc.match_substring(lower, word)).astype(int) for word in words), np.zeros(len(rows), int))
 
 

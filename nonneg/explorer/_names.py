@@ -43,10 +43,9 @@ class Names:
         if self._journal is None:
             raise InputError("the features are not in a folder, expected saved ones to name")
         with self._lock:
-            if replaces is not None and self.current().get(feature, "") != replaces:
-                return False
-            self._journal.record({feature: name}, author)
-            return True
+            if not name and not self.current().get(feature):
+                return True  # nothing is taken back
+            return self._journal.record({feature: name}, author, None if replaces is None else {feature: replaces})
 
     def _read(self) -> None:
         """Read the journal again, but only where it has changed."""

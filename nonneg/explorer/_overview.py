@@ -1,6 +1,7 @@
 """The first page: a set of features at a glance, and one sample taken apart as an example."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,18 +19,27 @@ _ALONE_SAMPLES = 256
 def overview(sets: Sequence[FeatureSet], can_write: bool, can_encode: Sequence[Kind | None]) -> Overview:
     """All sets side by side; of the same samples, the same one is the example."""
     rows = [example(each) for each in sets]
-    if len({len(each) for each in sets}) == 1:
+    same = len(sets) == 2 and _ids(sets[0]) == _ids(sets[1])
+    if same:
         fewest = min(range(len(sets)), key=lambda number: sets[number].active.sum())
         rows = [rows[fewest]] * len(sets)
     told = zip(sets, rows, can_encode, strict=True)
-    return Overview(sets=tuple(_of_set(each, row, can_write and each.names.can_change, can) for each, row, can in told))
+    described = (_of_set(each, row, can_write and each.names.can_change, can) for each, row, can in told)
+    return Overview(sets=tuple(described), same_samples=same)
+
+
+def _ids(features: FeatureSet) -> Any:
+    """The samples' ids in order; how many there are where they have none."""
+    samples = features.features.samples
+    return samples["id"].to_pylist() if "id" in samples.column_names else len(features)
 
 
 def _of_set(features: FeatureSet, row: int, can_name: bool, can_encode: Kind | None) -> SetOverview:
     frequency = features.active / len(features)
     ranked = features.by_activation()
     # From the middle of equal parts: neither the best nor the worst.
-    spread = [ranked[int((place + 0.5) * len(ranked) / _STRIPS)] for place in range(min(_STRIPS, len(ranked)))]
+    shown = min(_STRIPS, len(ranked))
+    spread = [ranked[int((place + 0.5) * len(ranked) / shown)] for place in range(shown)]
     live = int((features.active > 0).sum())
     return SetOverview(
         name=features.name,

@@ -41,7 +41,7 @@ class Page:
     ) -> None:
         token = None if is_loopback(host) else secrets.token_urlsafe(16)
         self._socket = _listening(host, port)
-        shown = f"[{host}]" if ":" in host else host
+        shown = socket.gethostname() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._socket.getsockname()[1]}/" + (f"?{TOKEN}={token}" if token else "")
         app = build_app(explorer, host=host, token=token, read_only=read_only)
         settings = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", server_header=False)

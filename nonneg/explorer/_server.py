@@ -4,6 +4,7 @@ from importlib import resources
 from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.concurrency import run_in_threadpool
@@ -13,10 +14,10 @@ from nonneg.errors import InputError
 from nonneg.explorer import _answers as answers
 from nonneg.explorer._explorer import Explorer
 from nonneg.explorer._guard import Guard
+from nonneg.explorer._media import content_type
 
 STATIC = resources.files("nonneg.explorer") / "static"
-_LARGEST_PICTURE = 20_000_000  # bytes
-_SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
+_LARGEST_PICTURE = 20_000_000  # bytes; the guard refuses larger requests of other kinds
 _REFUSALS: dict[int | str, dict[str, Any]] = {404: {"model": answers.Refusal}, 422: {"model": answers.Refusal}}
 _PAGES = ("/", "/features", "/feature/{number}", "/sample/{number}", "/compose", "/compare", "/try", "/reference")
 
@@ -40,6 +41,13 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(InputError)
     def refuse(request: Request, error: InputError) -> JSONResponse:
         return JSONResponse({"detail": str(error)}, 422)
+
+    @app.exception_handler(RequestValidationError)
+    def refuse_request(request: Request, error: RequestValidationError) -> JSONResponse:
+        """In one sentence, without what was sent: that may be long, or nothing that JSON can hold."""
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][1:])[:200].encode("ascii", "replace").decode()
+        return JSONResponse({"detail": f"{where or 'the request'}: {first['msg']}"}, 422)
 
 
 def _add_pages(app: FastAPI) -> None:
@@ -129,13 +137,3 @@ def _add_writing(app: FastAPI, explorer: Explorer) -> None:
         if content_type(bytes(content)) is None:
             raise HTTPException(422, "the file is no image that can be read, expected a PNG or a JPEG")
         return await run_in_threadpool(explorer.encode, number, bytes(content))
-
-
-def content_type(content: bytes | None) -> str | None:
-    """What an image begins with says what it is.
-
-    Example:
-        >>> content_type(bytes([0xFF, 0xD8, 0xFF, 0xE0])), content_type(b"<svg onload=alert(1)>")
-        ('image/jpeg', None)
-    """
-    return next((kind for start, kind in _SIGNATURES.items() if content and content.startswith(start)), None)

@@ -17,13 +17,13 @@ def card_html(card: "Card") -> str:
         >>> import numpy as np
         >>> from nonneg.features import Features
         >>> features = Features(np.eye(2, dtype=np.float32), texts=["<b>", "two"], names={0: "odd"})
-        >>> card_html(features.feature(0)).startswith("<div><strong>odd</strong> (feature 0)")
+        >>> card_html(features.feature(0)).startswith("<div><strong><bdi>odd</bdi></strong> (feature 0)")
         True
     """
-    title = f"<strong>{escape(card.name or f'feature {card.feature}')}</strong>"
+    title = f"<strong>{_said(card.name or f'feature {card.feature}')}</strong>"
     number = f" (feature {card.feature})" if card.name else ""
     told = f"on for {card.active:,} samples, {card.frequency:.1%}"
-    labels = ", ".join(f"{escape(name)} {share:.0%}" for name, share in list(card.labels.items())[:_LABELS])
+    labels = ", ".join(f"{_said(name)} {share:.0%}" for name, share in list(card.labels.items())[:_LABELS])
     samples = "".join(map(_sample, card.media, card.texts, card.strengths))
     return f"<div>{title}{number}: {told}{'; ' + labels if labels else ''}<br>{samples}</div>"
 
@@ -35,6 +35,10 @@ def _sample(media: bytes | None, text: str | None, strength: float) -> str:
         source = f"data:image/{kind};base64,{base64.b64encode(media).decode()}"
         return f'<img src="{source}" title="{strength:.3g}" style="{style}">'
     if text is not None:
-        short = text if len(text) <= _EXCERPT else text[: _EXCERPT - 1] + "…"
-        return f"<p>{strength:.3g} {escape(short)}</p>"
+        return f"<p>{strength:.3g} {_said(text)}</p>"
     return ""
+
+
+def _said(text: str) -> str:
+    """Cut, and isolated: writing from right to left turns nothing else around."""
+    return f"<bdi>{escape(text if len(text) <= _EXCERPT else text[: _EXCERPT - 1] + '…')}</bdi>"

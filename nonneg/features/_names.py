@@ -65,20 +65,33 @@ class NameJournal:
         names = {naming.feature: naming.name for naming in self.history()}
         return {feature: name for feature, name in sorted(names.items()) if name}
 
-    def record(self, names: Mapping[int, str], author: str = "") -> None:
-        """Append these namings, all at once; an empty name takes one back."""
+    def record(self, names: Mapping[int, str], author: str = "", replaces: Mapping[int, str] | None = None) -> bool:
+        """Append these namings, all at once; an empty name takes one back.
+
+        Args:
+            names: feature to name.
+            author: who calls them so.
+            replaces: what those features must be called now; if one is called otherwise, nothing is written.
+
+        Returns:
+            Whether they were written.
+        """
         if not names:
-            return
+            return True
         time = datetime.now(UTC).isoformat(timespec="seconds")
         namings = [Naming(self.codes, feature, name, author, time) for feature, name in checked_names(names).items()]
         text = "".join(json.dumps(asdict(naming)) + "\n" for naming in namings)
         with said_plainly(self.path), self.path.open("a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
+            now = self.current() if replaces else {}
+            if any(now.get(feature, "") != name for feature, name in (replaces or {}).items()):
+                return False
             file.seek(0)
             file.truncate(file.read().rfind(b"\n") + 1)  # a torn line of an earlier crash
             file.write(text.encode())
             flush(file)
             sync_folder(self.path.parent)
+        return True
 
 
 def checked_names(names: Mapping[int, str]) -> dict[int, str]:

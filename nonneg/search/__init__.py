@@ -1,5 +1,6 @@
 """Finding with readable codes, and seeing why: one `Index`, several engines."""
 
+from nonneg.search._encode import image_codes
 from nonneg.search._engine import ENGINES, Found, Where
 from nonneg.search._find import Hit, Hits, find
 from nonneg.search._folders import index_folder, search_folder
@@ -16,6 +17,7 @@ __all__ = [
     "Query",
     "Where",
     "find",
+    "image_codes",
     "index_folder",
     "parsed_feature",
     "search_folder",

@@ -12,7 +12,7 @@ from nonneg.durable import read_plainly
 from nonneg.errors import InputError
 from nonneg.evaluate._columns import with_columns
 from nonneg.features import Features
-from nonneg.models import imported, load, source_for
+from nonneg.models import Layer, Model, imported, load, source_for
 
 
 def encoded(
@@ -42,21 +42,34 @@ def encoded(
 
 
 def _of_image(path: Path, run: str, layer: Any) -> Any:
-    from PIL import Image
+    from nonneg.data._decode import MOST_BYTES, too_long
 
-    from nonneg.data._decode import MOST_BYTES, BrokenImageError, decode, too_long
-
-    model = load(run)
     with read_plainly(path):
         if path.exists() and not path.is_file():
             raise InputError(f"{path} is not a regular file, expected an image")
         if path.stat().st_size > MOST_BYTES:
             raise InputError(f"{path} is no image: {too_long(path.stat().st_size)}")
         content = path.read_bytes()
+    return image_codes(content, load(run), layer, str(path))
+
+
+def image_codes(content: bytes, model: Model, layer: Layer, what: str) -> Any:
+    """The code `(1, features)` of an encoded image, decoded, resized and cut as for the model's training.
+
+    Args:
+        content: the bytes of an image file.
+        model: what to encode with.
+        layer: of it.
+        what: the image is called in a refusal.
+    """
+    from PIL import Image
+
+    from nonneg.data._decode import BrokenImageError, decode
+
     try:
         pixels = decode(content, model.config.resize or model.config.image_size)
     except BrokenImageError as error:
-        raise InputError(f"{path} is no image that can be read: {error}") from error
+        raise InputError(f"{what} is no image that can be read: {error}") from error
     if model.config.channels == 1:
         pixels = np.asarray(Image.fromarray(pixels).convert("L"))[..., None]
     source: Any = pixels[None]  # an array is data, too

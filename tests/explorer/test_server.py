@@ -1,5 +1,6 @@
 """The server answers its own page and nobody else."""
 
+import contextlib
 import json
 import sys
 import threading
@@ -326,3 +327,96 @@ def test_a_text_is_taken_apart_by_its_sentence_model_and_the_run(converted, monk
         assert "without a sentence model" in asks.post("/api/sets/0/encode-text", json={"text": "7"}).text
     with pytest.raises(InputError, match="expected a run of nonneg convert with it"):
         open_explorer([made.features], "rows")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({"Host": "["}, 421), ({"Origin": "http://["}, 403), ({"Sec-Fetch-Site": "cross-site"}, 403)],
+)
+def test_requests_that_are_damaged_or_of_other_sites_are_refused(client, folder, headers, status):
+    asks = client(folder)
+    answer = asks.post("/api/sets/0/search", json={}, headers=headers)
+    assert answer.status_code == status and answer.headers["x-content-type-options"] == "nosniff"
+    if "Sec-Fetch-Site" in headers:
+        assert asks.get("/api/overview", headers=headers).status_code == 403
+        assert asks.get("/", headers=headers).status_code == 200  # a link from elsewhere may lead here
+
+
+def test_a_request_that_is_too_long_is_refused_and_not_sent_back(client, folder):
+    asks = client(folder)
+    assert asks.post("/api/sets/0/search", content=b"[" * 2_000_000).status_code == 413
+
+    def in_pieces():
+        for _ in range(30):
+            yield b"[" * 100_000
+
+    with contextlib.suppress(httpx.HTTPError):  # the server may hang up
+        assert asks.post("/api/sets/0/search", content=in_pieces()).status_code >= 400
+    assert asks.get("/api/overview").status_code == 200
+    answer = asks.post("/api/sets/0/search", json={"like": ["x" * 5000]})
+    assert answer.status_code == 422 and len(answer.content) < 300 and "like.0" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("weight", ["NaN", "Infinity"])
+def test_weights_that_are_no_numbers_are_refused(client, folder, weight):
+    body = f'{{"features": [{{"feature": 0, "weight": {weight}}}]}}'
+    answer = client(folder).post("/api/sets/0/search", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422 and isinstance(answer.json()["detail"], str)
+
+
+def test_an_empty_name_over_no_name_is_not_written_down(client, folder):
+    asks = client(folder)
+    assert asks.put(NAME, json={"name": "", "author": "a", "replaces": ""}).status_code == 200
+    assert asks.get("/api/sets/0/feature/1").json()["history"] == []
+
+
+def test_what_a_name_replaces_is_checked_under_the_lock(folder):
+    names = journal(folder)
+    assert names.record({1: "first"}, "a", replaces={1: ""})
+    assert not names.record({1: "second"}, "b", replaces={1: ""})
+    assert names.current() == {1: "first"} and names.record({1: "second"}, "b", replaces={1: "first"})
+
+
+def test_labels_are_counted_where_there_are_some(client):
+    labels = np.where(np.arange(40) < 30, -1, 0)
+    page = client(Features(np.ones((40, 2), np.float32), labels=labels)).get("/api/sets/0/feature/0").json()
+    assert page["labelled"] == 10 and page["row"]["active"] == 40
+
+
+def test_a_name_is_scored_by_labels_it_shares_a_word_with(client, tmp_path):
+    codes = np.zeros((80, 2), np.float32)
+    codes[:40, 0] = codes[40:, 1] = 1
+    labels = (np.arange(80) >= 40).astype(int)
+    asks = client(Features(codes, labels=labels, label_names=("airplane", "frog")).save(tmp_path / "b.features"))
+    for name, score in (("Planes in the sky", 1.0), ("iPhones", None)):
+        path = "/api/sets/0/feature/0/name"
+        told = asks.put(path, json={"name": name, "author": "", "replaces": None}).json()["name_score"]
+        assert (told and told["score"]) == score
+
+
+def test_only_sets_of_the_same_samples_are_said_to_be(client):
+    codes = np.eye(3, dtype=np.float32)
+    a, b, c = (Features(codes, ids=ids) for ids in (["x", "y", "z"], ["x", "y", "z"], ["z", "y", "x"]))
+    assert client(a, b).get("/api/overview").json()["same_samples"]
+    assert not client(a, c).get("/api/overview").json()["same_samples"]
+
+
+def test_texts_may_be_missing(client):
+    texts = [None if row % 3 else f"moon {row}" for row in range(60)]
+    features = Features(np.random.default_rng(0).random((60, 3), np.float32), texts=texts)
+    explorer = open_explorer([features])
+    explorer.prepare()
+    assert explorer.overview().sets[0].is_settled
+
+
+def test_pictures_that_a_browser_does_not_know_are_not_announced(client):
+    media = [b"RIFF0000WEBPVP8 ", b"GIF89a", b"\x00\x00nothing", picture(0)]
+    asks = client(Features(np.eye(4, dtype=np.float32), media=media))
+    seen = [asks.get(f"/api/sets/0/sample/{row}").json()["sample"]["has_picture"] for row in range(4)]
+    assert seen == [True, True, False, True]
+    assert asks.get("/media/0/0").headers["content-type"] == "image/webp"
+
+
+def test_any_address_of_this_machine_can_be_listened_on(folder):
+    with Page(open_explorer([folder]), host="127.0.0.2", port=0) as page:
+        assert httpx.get(page.url).status_code == 200

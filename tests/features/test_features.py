@@ -395,7 +395,7 @@ def test_a_card_shows_itself_in_a_notebook_and_data_stays_data():
         names={0: hostile},
     )
     page = features.feature(0)._repr_html_()
-    assert "&lt;script&gt;" in page and "<script>" not in page and "&lt;b&gt; 100%" in page
+    assert "&lt;script&gt;" in page and "<script>" not in page and "&lt;b&gt;</bdi> 100%" in page
     pictures = Features(np.eye(2, dtype=np.float32), media=[b"\x89PNG\r\n\x1a\nx", b"\xff\xd8\xffx"])
     assert "data:image/png;base64," in pictures.feature(0)._repr_html_()
     assert "data:image/jpeg;base64," in pictures.feature(1)._repr_html_()

@@ -27,10 +27,16 @@ export function of(number, parameters = {}) {
 }
 
 let draw = () => {};
+const scrolled = new Map(); // how far down the reader was, by entry of the history
+
+function entry() {
+  return { entry: Math.random() };
+}
 
 /** Go to an address; `replace` leaves no trace behind, `quiet` draws nothing. */
 export function go(target, { replace = false, quiet = false } = {}) {
-  history[replace ? "replaceState" : "pushState"](null, "", target);
+  if (replace) history.replaceState(history.state, "", target);
+  else history.pushState(entry(), "", target);
   if (!quiet) draw(true);
 }
 
@@ -39,16 +45,34 @@ export function redraw() {
   draw(false);
 }
 
-/** Call `page` whenever the address changes; links inside the page load nothing. */
+/** Back where the reader has been, as far down as they were; an address they typed behind the # begins at its top. */
+function returned({ state }) {
+  if (state === null) {
+    history.replaceState(entry(), "");
+    draw(true);
+  } else draw(false, scrolled.get(state.entry) ?? 0);
+}
+
+/**
+ * Call `page` whenever the address changes, with whether it is a fresh start, or else how far down the reader was;
+ * links inside the page load nothing.
+ */
 export function follow(page) {
   draw = page;
-  addEventListener("popstate", () => draw(false));
+  if (history.state === null) history.replaceState(entry(), "");
+  addEventListener("scroll", () => scrolled.set(history.state?.entry, scrollY), { passive: true });
+  addEventListener("popstate", returned);
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a[href]");
     const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
     if (!link || !plain || event.defaultPrevented || link.target || link.hasAttribute("download")) return;
     const target = link.getAttribute("href");
-    if (target === "#main") return;
+    if (target === "#main") {
+      // Under a base, or where hashes are pages, the browser would leave the page.
+      event.preventDefault();
+      document.getElementById("main").focus();
+      return;
+    }
     if (isStatic ? !target.startsWith("#/") : !target.startsWith("/") || target.startsWith("/static/")) return;
     event.preventDefault();
     go(target);

@@ -54,6 +54,11 @@ export function forget(start = "") {
   for (const path of kept.keys()) if (path.startsWith(start)) kept.delete(path);
 }
 
+/** Forget what speaks of names, which others may have changed; the samples of a feature stay what they are. */
+export function forgetNames() {
+  for (const path of kept.keys()) if (!/\/(strip|figures)/.test(path)) kept.delete(path);
+}
+
 export function send(method, path, body) {
   const isFile = body instanceof Blob;
   return asked(`/api/${path}`, {

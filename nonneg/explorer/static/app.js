@@ -1,7 +1,7 @@
 // Begins here: header, routes, keys.
 
 import { follow, go, here, href, isStatic, of, setNumber } from "./address.js";
-import { forget } from "./api.js";
+import { forget, forgetNames } from "./api.js";
 import { element, said } from "./build.js";
 import { known } from "./pieces.js";
 import { comparePage } from "./compare.js";
@@ -23,6 +23,7 @@ const ROUTES = [
   [/^\/try$/, tryPage],
   [/^\/reference$/, referencePage],
 ];
+const SERVED = /^\/(compose|try|reference)$/; // pages that ask more than a copy holds
 const SETTLES = 1500; // milliseconds between questions whether words have been found
 
 const main = document.getElementById("main");
@@ -58,19 +59,33 @@ function header(overview) {
   );
 }
 
-async function draw(fresh, keepPlace = false) {
+/** What has the focus, in words that find it on a page that is drawn again. */
+function focused() {
+  const held = document.activeElement;
+  for (const name of ["aria-label", "href"]) {
+    const value = held?.getAttribute(name);
+    if (value) return `${held.localName}[${name}="${CSS.escape(value)}"]`;
+  }
+  return null;
+}
+
+/** Draw what is at the address: from its `fresh` top, or as far down as `place`, or leaving the reader where they are. */
+async function draw(fresh, place = null) {
   const mine = (turn += 1);
   const { path, parameters } = here();
-  const scrolled = scrollY;
+  if (!isStatic && (fresh || place !== null)) forgetNames();
   main.setAttribute("aria-busy", "true");
   let page;
+  let held = null;
   try {
     const overview = await known();
     const number = setNumber();
-    if (!(number in overview.sets)) throw new Error(`There is no set ${number} here.`);
+    if (!Object.hasOwn(overview.sets, number)) throw new Error(`There is no set ${parameters.get("of")} here.`);
+    if (isStatic && SERVED.test(path)) throw new Error("A copy has no such page; it needs the explorer itself.");
     const found = ROUTES.map(([pattern, show]) => [path.match(pattern), show]).find(([match]) => match);
     page = found ? await found[1]({ set: number, overview, parameters, number: Number(found[0][1]) }) : null;
     if (mine !== turn) return;
+    held = fresh ? null : focused();
     header(overview);
     if (!page) throw new Error("There is no such page.");
   } catch (error) {
@@ -79,15 +94,14 @@ async function draw(fresh, keepPlace = false) {
       element("h1", {}, "This cannot be shown"), element("p", {}, error.message),
       element("p", {}, element("a", { href: href("/") }, "Back to the overview")));
   }
-  const held = fresh ? null : document.activeElement?.getAttribute("aria-label");
   main.replaceChildren(page);
-  if (held) main.querySelector(`[aria-label="${CSS.escape(held)}"]`)?.focus({ preventScroll: true });
+  if (held) document.querySelector(held)?.focus({ preventScroll: true });
   main.removeAttribute("aria-busy");
   document.title = `${main.querySelector("h1")?.textContent || "Explorer"} · Explorer`;
   if (fresh) {
     scrollTo(0, 0);
     main.focus({ preventScroll: true });
-  } else if (keepPlace) scrollTo(0, scrolled);
+  } else if (place !== null) scrollTo(0, place);
 }
 
 /** Draw again once words for features of texts have been found. */
@@ -98,7 +112,7 @@ async function settle() {
     forget();
     const later = await known();
     const busy = document.activeElement?.matches("input, textarea");
-    if (later.sets.every((each) => each.is_settled) && !busy) draw(false, true);
+    if (later.sets.every((each) => each.is_settled) && !busy) draw(false, scrollY);
     else settle();
   }, SETTLES);
 }
@@ -133,5 +147,4 @@ if (parameters.has("token")) {
   go(href(path, Object.fromEntries(parameters)), { replace: true, quiet: true });
 }
 follow(draw);
-if (isStatic) addEventListener("hashchange", () => draw(true));
 draw(false).then(settle);

@@ -27,6 +27,11 @@ export function said(text, properties = {}) {
   return element("bdi", properties, text);
 }
 
+/** The same inside a string that cannot hold elements, such as a tooltip. */
+export function isolated(text) {
+  return `\u2068${text}\u2069`;
+}
+
 /** A share as people say it. */
 export function percent(share) {
   const value = 100 * share;

@@ -1,11 +1,12 @@
 // Two sets of features, matched: what stayed, what was lost, what is new.
 
-import { go, here, href } from "./address.js";
+import { go, here, href, redraw } from "./address.js";
 import { askOnce } from "./api.js";
 import { element, figure, said } from "./build.js";
-import { count, featureLink, pager, strip } from "./pieces.js";
+import { count, featureLink, pageNumber, pager, strip } from "./pieces.js";
 
 const PAGE = 12;
+const USUAL = 0.5; // cosine from which two features are one
 
 function half(set, row) {
   return element("div", { class: "half" }, featureLink(set, row, { "data-step": "" }), strip(set, row.feature, 6));
@@ -21,7 +22,8 @@ function sortedOut(pairs, least) {
 
 export async function comparePage({ overview, parameters }) {
   const found = await askOnce("comparison");
-  const least = Math.min(1, Math.max(0, Number(parameters.get("least") ?? 0.5)));
+  const level = parseFloat(parameters.get("least"));
+  const least = Number.isFinite(level) ? Math.min(1, Math.max(0, level)) : USUAL;
   const [first, second] = overview.sets;
   const groups = sortedOut(found.pairs, least);
   const views = {
@@ -31,9 +33,10 @@ export async function comparePage({ overview, parameters }) {
     gained: ["Gained", ["Only in ", said(second.name), "."], (row) => element("div", { class: "pair one" }, half(1, row))],
   };
   const asked = parameters.get("show");
-  const show = asked in views ? asked : groups.stayed.length ? "stayed" : "gained";
+  const show = asked !== null && Object.hasOwn(views, asked) ? asked : groups.stayed.length ? "stayed" : "gained";
   const [, words, draw] = views[show];
-  const page = Math.max(1, Number(parameters.get("page")) || 1);
+  const pages = Math.ceil(groups[show].length / PAGE);
+  const page = pageNumber(parameters, pages);
   const address = (changes) => href("/compare", { ...Object.fromEntries(here().parameters), ...changes });
 
   return element("section", {},
@@ -42,8 +45,11 @@ export async function comparePage({ overview, parameters }) {
       `Each feature of one is matched with the feature of the other that lights up on the same ${first.kind}. On average`,
       ` they agree to ${figure(found.agreement)} (cosine); with shuffled ${first.kind} it would be ${figure(found.chance)}.`),
     element("label", { class: "level" }, "Alike from ",
-      element("input", { type: "range", min: 0.1, max: 0.95, step: 0.05, value: least,
-        onchange: (event) => go(address({ least: event.target.value, page: "" }), { replace: true }) }),
+      element("input", { type: "range", min: 0.1, max: 0.95, step: 0.05, value: least, "aria-label": "Alike from",
+        onchange: (event) => {
+          go(address({ least: event.target.value, page: "" }), { replace: true, quiet: true });
+          redraw();
+        } }),
       element("output", {}, figure(least))),
     element("nav", { class: "choice", "aria-label": "what became of features" }, Object.entries(views).map(([key, [text]]) =>
       element("a", { href: address({ show: key, page: "" }), "aria-current": key === show ? "true" : null },
@@ -52,5 +58,5 @@ export async function comparePage({ overview, parameters }) {
     groups[show].length
       ? element("div", { class: `pairs ${show}` }, groups[show].slice((page - 1) * PAGE, page * PAGE).map(draw))
       : element("p", {}, "None."),
-    pager(page, Math.ceil(groups[show].length / PAGE), address));
+    pager(page, pages, address));
 }

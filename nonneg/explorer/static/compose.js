@@ -4,9 +4,10 @@ import { go, href, of } from "./address.js";
 import { askOnce, send } from "./api.js";
 import { announce, element } from "./build.js";
 import { chooser } from "./chooser.js";
-import { count, face, featureLink, hits, hue, kind, placesOf, setChoice, title } from "./pieces.js";
+import { count, face, featureLink, fullTitle, hits, hue, kind, placesOf, setChoice, title } from "./pieces.js";
 
 const LARGEST = 2;
+const SHOWN = 24;
 const WAITS = 120; // milliseconds after the last movement of a slider
 
 function read(parameters) {
@@ -30,15 +31,27 @@ function body({ features, without, like }) {
     features: [...features].map(([feature, weight]) => ({ feature, weight })),
     without: [...without],
     like: [...like],
+    top: SHOWN,
   };
+}
+
+/** The query as a file that `nonneg search FEATURES --query` runs: samples by their ids. */
+function written({ features, without }, examples) {
+  const content = {
+    like: examples.map((sample) => sample.id),
+    features: [...features].filter(([, weight]) => weight > 0),
+    without: [...without],
+  };
+  const told = Object.entries(content).filter(([, list]) => list.length);
+  return `${JSON.stringify({ ...Object.fromEntries(told), k: SHOWN }, null, 1)}\n`;
 }
 
 function remover(label, onclick) {
   return element("button", { type: "button", class: "plain", "aria-label": label, onclick }, "×");
 }
 
-function sharing(set, overview, query) {
-  const text = JSON.stringify({ set: overview.sets[set].name, ...body(query) }, null, 1);
+/** `text` is asked for when somebody wants the file: sliders move meanwhile. */
+function sharing(text) {
   const copy = element("button", {
     type: "button",
     onclick: async () => {
@@ -51,12 +64,14 @@ function sharing(set, overview, query) {
       announce(copy.textContent);
     },
   }, "Copy link");
-  const file = `data:application/json,${encodeURIComponent(text)}`;
-  return element("div", { class: "buttons" }, copy,
-    element("a", { class: "button", download: "query.json", href: file }, "Download as JSON"));
+  const file = () => `data:application/json,${encodeURIComponent(text())}`;
+  const download = element("a", {
+    class: "button", download: "query.json", href: file(), onclick: () => download.setAttribute("href", file()),
+  }, "Download as JSON");
+  return element("div", { class: "buttons" }, copy, download);
 }
 
-export async function composePage({ set, overview, parameters }) {
+export async function composePage({ set, parameters }) {
   const { rows } = await askOnce(`sets/${set}/features`);
   const query = read(parameters);
   const controls = element("div", { class: "controls" });
@@ -88,35 +103,46 @@ export async function composePage({ set, overview, parameters }) {
     const left = query.without.size ? " that are left" : "";
     const words = found.hits.length
       ? `The best ${found.hits.length} of ${count(found.left)} ${kind(set)}${left}.`
-      : `No ${kind(set, 1)} has any of this.`;
+      : found.left ? `No ${kind(set, 1)} has any of this.` : `Every ${kind(set, 1)} has a feature that is left out.`;
     announce(words);
-    results.replaceChildren(element("p", { class: "soft" }, words), hits(set, found.hits, places, titles));
+    results.replaceChildren(element("p", { class: "soft" }, words), hits(set, found.hits, places, titles, { more }));
   }
 
-  async function changed(change) {
+  /** Change the query; `next` is the label of the control to go on with. */
+  async function changed(change, next) {
     change();
     go(address(set, query), { quiet: true });
     await show();
     drawControls();
+    controls.querySelector(`[aria-label="${CSS.escape(next)}"]`)?.focus({ preventScroll: true });
+  }
+
+  function more(sample) {
+    return element("button", {
+      type: "button", "aria-label": `more like ${kind(set, 1)} ${sample.row}`,
+      onclick: () => changed(() => query.like.add(sample.row), `remove example ${sample.row}`),
+    }, "more like this");
   }
 
   function slid(feature, weight) {
     query.features.set(feature, weight);
     clearTimeout(waiting);
+    const from = location.href;
     waiting = setTimeout(() => {
+      if (location.href !== from) return; // the reader has gone on
       go(address(set, query), { replace: true, quiet: true });
       show();
     }, WAITS);
   }
 
   function weighed([feature, weight], place) {
-    const name = title(caption(feature));
+    const name = fullTitle(caption(feature));
     const value = element("output", { class: "number" }, weight.toFixed(1));
     return element("div", { class: "weight" },
       element("div", { class: "what" },
         element("span", { class: `key ${hue(place)}`, "aria-hidden": "true" }),
         featureLink(set, caption(feature)),
-        remover(`remove ${name}`, () => changed(() => query.features.delete(feature)))),
+        remover(`remove ${name}`, () => changed(() => query.features.delete(feature), "With"))),
       element("div", { class: "what" },
         element("input", {
           type: "range", min: 0, max: LARGEST, step: 0.1, value: weight, "aria-label": `how much ${name} counts`,
@@ -132,12 +158,12 @@ export async function composePage({ set, overview, parameters }) {
     return element("div", { class: "what" },
       element("a", { class: "example", href: href(`/sample/${row}`, of(set)) },
         sample ? face(set, sample, { lines: 2 }) : `${kind(set, 1)} ${row}`),
-      remover(`remove example ${row}`, () => changed(() => query.like.delete(row))));
+      remover(`remove example ${row}`, () => changed(() => query.like.delete(row), query.like.size > 1 ? "Like" : "With")));
   }
 
   function banned(feature) {
     return element("div", { class: "what" }, featureLink(set, caption(feature)),
-      remover(`allow ${title(caption(feature))} again`, () => changed(() => query.without.delete(feature))));
+      remover(`allow ${fullTitle(caption(feature))} again`, () => changed(() => query.without.delete(feature), "Without")));
   }
 
   function add(feature) {
@@ -150,17 +176,24 @@ export async function composePage({ set, overview, parameters }) {
     query.features.delete(feature);
   }
 
+  // What was removed cannot keep the focus: its heading takes it.
+  function heading(text) {
+    return element("h2", { tabindex: -1, "aria-label": text }, text);
+  }
+
   function drawControls() {
     controls.replaceChildren(...[
-      element("h2", {}, "With"),
+      heading("With"),
       ...[...query.features].map(weighed),
-      chooser("Add a feature", rows, query.features, (feature) => changed(() => add(feature))),
-      query.like.size > 0 && element("h2", {}, "Like"),
+      chooser("Add a feature", rows, query.features, (feature) =>
+        changed(() => add(feature), `how much ${fullTitle(caption(feature))} counts`)),
+      query.like.size > 0 && heading("Like"),
       ...[...query.like].map(example),
-      element("h2", {}, "Without"),
+      heading("Without"),
       ...[...query.without].map(banned),
-      chooser("Leave out a feature", rows, query.without, (feature) => changed(() => ban(feature))),
-      (query.features.size > 0 || query.like.size > 0) && sharing(set, overview, query),
+      chooser("Leave out a feature", rows, query.without, (feature) =>
+        changed(() => ban(feature), `allow ${fullTitle(caption(feature))} again`)),
+      (query.features.size > 0 || query.like.size > 0) && sharing(() => written(query, examples)),
     ].filter(Boolean));
   }
 

@@ -17,14 +17,32 @@ function called(row) {
   const over = element("p", { class: "soft over" });
   const call = (caption) => {
     const words = title(caption);
-    heading.replaceChildren(said(words[0].toUpperCase() + words.slice(1)));
+    // What people wrote stays as they wrote it.
+    heading.replaceChildren(said(caption.name ? words : words[0].toUpperCase() + words.slice(1)));
     over.textContent = caption.name || caption.hint ? `Feature ${caption.feature}` : "";
   };
   call(row);
   return [element("div", {}, over, heading), call];
 }
 
-function band(set, { title: words, low, high, samples }, few) {
+/** What a band of a feature with signs is called: the strongest of it may be below zero. */
+function side({ low, high }, place, bands) {
+  if (place === 0) return high > 0 ? "most positive" : "least negative";
+  if (place === bands.length - 1) return low < 0 ? "most negative" : "least positive";
+  if (low >= 0) return "positive";
+  return high <= 0 ? "negative" : "around zero";
+}
+
+/** How many of the samples it is on for have its commonest label. */
+function commonest({ row, labelled = row.active }) {
+  const label = [said(row.label, { class: "name" }), "."];
+  if (labelled === row.active) return [`${percent(row.consistency)} of them are labelled `, label];
+  return labelled === 1
+    ? ["The only one with a label is ", label]
+    : [`Of the ${count(labelled)} with a label, ${percent(row.consistency)} are `, label];
+}
+
+function band(set, words, { low, high, samples }, few) {
   const some = few ? [0, 4, 8].map((place) => samples[place]).filter(Boolean) : samples;
   return element("div", { class: "band" },
     element("p", { class: "soft" },
@@ -59,6 +77,7 @@ export async function featurePage({ set, overview, number }) {
   const each = overview.sets[set];
   const few = each.kind !== "images"; // texts take more room, and more time to read
   const live = row.active > 0;
+  const signed = each.has_negative;
   const [heading, call] = called(row);
   const step = (to, text, rel) => !each.left_out && to >= 0 && to < each.features
     && element("a", { class: "button", rel, href: href(`/feature/${to}`, of(set)) }, text);
@@ -75,13 +94,14 @@ export async function featurePage({ set, overview, number }) {
           ? `On for ${count(row.active)} of ${count(each.samples)} ${kind(set)}.`
           : `Never on for any of the ${count(each.samples)} ${kind(set)}.`),
         row.label !== null && element("p", { class: "clamped" },
-          `${percent(row.consistency)} of them are labelled `, said(row.label, { class: "name" }), "."),
+          commonest(page)),
         live && each.searchable !== false
           && element("p", {}, element("a", { class: "button main", href: search }, "Search with this"))),
       naming(set, page, each.can_name && live, call)),
-    live && section("Strongest", null, tiles(set, page.strongest.slice(0, few ? 9 : 18), { size: "rows" })),
-    live && section("From strong to faint", "The strongest alone can mislead: here are some of every quarter.",
-      page.bands.map((some) => band(set, some, few))),
+    live && section(signed ? "Most positive" : "Strongest", null, tiles(set, page.strongest.slice(0, few ? 9 : 18), { size: "rows" })),
+    live && section(signed ? "From most positive to most negative" : "From strong to faint",
+      `The ${signed ? "most positive" : "strongest"} alone can mislead: here are some of every quarter.`,
+      page.bands.map((some, place) => band(set, signed ? side(some, place, page.bands) : some.title, some, few))),
     page.near_misses.length > 0 && section("Near misses", "Much like those above, and yet it stays off.",
       tiles(set, page.near_misses.slice(0, few ? 6 : 9), { size: "nine", lines: 3 })),
     live && element("div", { class: "sides plain" },

@@ -12,8 +12,8 @@ function day(time) {
 /** How well a name tells whether its feature is on. */
 function score(found) {
   return found && element("p", { class: "soft clamped", "data-score": found.score },
-    `On samples kept aside, ${found.by} ranks one with this feature above one without it ${percent(found.score)} of the`,
-    " time; 50% is chance.");
+    "On samples kept aside, ", said(found.by),
+    ` ranks one with this feature above one without it ${percent(found.score)} of the time; 50% is chance.`);
 }
 
 function past(history) {
@@ -42,6 +42,12 @@ export function naming(set, page, canName, called) {
       past(history)));
   }
 
+  /** Put the editor away; who used the keyboard goes on where they began. */
+  function close() {
+    rest();
+    place.querySelector("button")?.focus();
+  }
+
   function edit(text, trouble = "") {
     const name = element("input", { name: "name", value: text, maxlength: 500, autocomplete: "off", dir: "auto" });
     const author = element("input", {
@@ -59,7 +65,7 @@ export function naming(set, page, canName, called) {
     element("label", {}, "Your name", author),
     element("p", { class: "trouble clamped", role: "alert" }, trouble),
     element("div", { class: "buttons" },
-      element("button", { class: "main" }, "Save"), element("button", { type: "button", onclick: rest }, "Cancel"))));
+      element("button", { class: "main" }, "Save"), element("button", { type: "button", onclick: close }, "Cancel"))));
     name.focus();
   }
 
@@ -67,7 +73,7 @@ export function naming(set, page, canName, called) {
     try {
       const named = await send("PUT", `${path}/name`, { name, author, replaces: row.name || "" });
       take({ row: { ...row, ...named.caption }, history: named.history, name_score: named.name_score });
-      rest();
+      close();
       announce("Saved");
     } catch (error) {
       if (error.status !== 409) {
@@ -76,7 +82,8 @@ export function naming(set, page, canName, called) {
       }
       take(await ask(path));
       const other = history[0]?.author || "somebody";
-      edit(name, `Meanwhile ${other} called it “${row.name || ""}”. Save again to replace that; both stay in its history.`);
+      edit(name, ["Meanwhile ", said(other), " called it “", said(row.name || ""),
+        "”. Save again to replace that; both stay in its history."]);
     }
   }
 

@@ -4,15 +4,16 @@ import { href, of } from "./address.js";
 import { askOnce } from "./api.js";
 import { element, figure, percent, said } from "./build.js";
 import { against, curve, onAndOff, spread } from "./charts.js";
-import { bar, blocksOf, count, face, featureLink, hue, kind, placesOf, strip } from "./pieces.js";
+import { bar, blocksOf, count, counted, face, featureLink, keyOf, kind, placesOf, shareOf, strip } from "./pieces.js";
 
 const PARTS = 3;
 
-function lead({ sets }) {
+function lead({ sets, same_samples: same }) {
   const [first, second] = sets;
+  const both = same ? `Two models looked at the same ${first.kind}.` : "Two sets of features, of different samples.";
   const heading = second
     ? [said(first.name), " beside ", said(second.name)]
-    : `${count(first.features)} features of ${count(first.samples)} ${first.kind}`;
+    : `${counted(first.features, "feature")} of ${count(first.samples)} ${kind(0, first.samples)}`;
   const unaided = first.labels ? "; nobody told the model" : "";
   return element("header", { class: "lead" },
     element("h1", {}, heading),
@@ -20,8 +21,7 @@ function lead({ sets }) {
       `A feature is something a model has noticed by itself. It lights up on some ${first.kind} and stays off on the`,
       ` others. What those ${first.kind} have in common is what it means${unaided}.`),
     second && element("p", {},
-      `Two models looked at the same ${first.kind}. Compare a row on the left with a row on the right: does it show`,
-      " one kind of thing?"));
+      `${both} Compare a row of the one with a row of the other: does it show one kind of thing?`));
 }
 
 /** One sample as the sum of its features. */
@@ -35,13 +35,14 @@ function apart(set, { sets }) {
     element("a", { class: `whole ${sample.has_picture ? "" : "written"}`, href: href(`/sample/${sample.row}`, of(set)) },
       face(set, sample, { large: true, lines: 8 })),
     element("div", {},
-      element("p", {}, `This ${kind(set, 1)} is the sum of ${number}${shares}.`),
+      element("p", {}, `This ${kind(set, 1)} is the sum of ${number}${shares}.`,
+        parts.length < sets[set].active_mean && element("span", { class: "soft" },
+          " This one is chosen because few features are on for it.")),
       bar(blocksOf(parts), placesOf(parts.map((part) => part.caption.feature)), 1, `the sum of ${number}`),
       most.map((part, place) => element("div", { class: "part" },
-        element("span", { class: `key ${hue(place)}`, "aria-hidden": "true" }),
+        element("span", { class: keyOf(part, place), "aria-hidden": "true" }),
         element("div", {},
-          element("div", { class: "shared" },
-            element("span", { class: "share" }, percent(part.share)), featureLink(set, part.caption)),
+          element("div", { class: "shared" }, shareOf(part), featureLink(set, part.caption)),
           strip(set, part.caption.feature))))));
 }
 
@@ -50,15 +51,17 @@ function some(set, { sets }, heading) {
   const each = sets[set];
   const many = sets.length > 1;
   const rows = many ? each.usual_features : each.strongest_features;
+  const number = each.kind === "images" ? "nine" : "three";
+  const order = each.has_negative ? "most positive to most negative" : "strong to faint";
   return element("section", {},
     element(heading, {}, many ? "Some of its features" : "The features that are used most"),
-    many && element("p", { class: "soft" }, `Each by nine ${each.kind} it is on for, from strong to faint.`),
+    many && element("p", { class: "soft" }, `Each by ${number} ${each.kind} it is on for, from ${order}.`),
     element("div", { class: "rows" }, rows.map((row) => element("div", { class: "row" },
       element("div", { class: "what" },
         featureLink(set, row, { "data-step": "" }), element("span", { class: "soft" }, `on for ${percent(row.frequency)}`)),
       strip(set, row.feature, 9, many)))),
     element("p", {},
-      element("a", { class: "button", href: href("/features", of(set)) }, `All ${count(each.features)} features`)));
+      element("a", { class: "button", href: href("/features", of(set)) }, each.features === 1 ? "Its one feature" : `All ${count(each.features)} features`)));
 }
 
 function told(value, words, drawing) {
@@ -76,8 +79,8 @@ function figures(set, { sets }, heading) {
       slow.append(told(percent(found.consistency), "of what a feature lights up on has the same label, on average.", drawing));
     }
     if (found.alone.length) {
-      const words = "is what the best feature tells that no other does (SEPIN, in nats); the curve is the mean over more"
-        + " and more features.";
+      const words = "is how much the best feature tells that no other does (SEPIN); higher is better. The curve is the"
+        + " mean over more and more features.";
       const most = Math.max(...all.flatMap((other) => other.alone));
       slow.append(told(figure(found.alone[0]), words, curve(found.alone_k, found.alone, most)));
     }

@@ -2,9 +2,10 @@
 
 import { href, isStatic, of } from "./address.js";
 import { askOnce, picture } from "./api.js";
-import { element, figure, percent, said } from "./build.js";
+import { element, figure, isolated, percent, said } from "./build.js";
 
 const HUES = 7;
+const FEW = 3; // texts in a strip
 const SMALL = 64; // pixels; below this, an image is scaled without blur
 
 let overview = null;
@@ -29,6 +30,16 @@ export function kind(set, number = 2) {
 /** What a feature is called, as text. */
 export function title(caption) {
   return caption.name || caption.hint || `feature ${caption.feature}`;
+}
+
+/** What a feature is called where its title alone might be another's too. */
+export function fullTitle(caption) {
+  return caption.name || caption.hint ? `${title(caption)}, feature ${caption.feature}` : title(caption);
+}
+
+/** A number of things and what they are called. */
+export function counted(number, one, many = `${one}s`) {
+  return `${count(number)} ${number === 1 ? one : many}`;
 }
 
 /** What a feature is called, as a link; a name that people gave stands out from what the data say. */
@@ -85,6 +96,12 @@ export function tiles(set, samples, options = {}) {
   return element("div", { class: `tiles ${written} ${options.size || ""}`, "data-list": "" }, all);
 }
 
+/** The first, the middle one and the last. */
+function ends(samples) {
+  const last = samples.length - 1;
+  return [...new Set([0, Math.floor(last / 2), last])].filter((place) => place >= 0).map((place) => samples[place]);
+}
+
 /** A feature's samples in one line, filled in when they come: its strongest, or `across` all it is on for. */
 export function strip(set, feature, most = 9, across = false) {
   const label = `${kind(set)} of feature ${feature}`;
@@ -95,7 +112,8 @@ export function strip(set, feature, most = 9, across = false) {
       const samples = across ? found.across : found.samples;
       const pictured = samples.length && samples[0].has_picture;
       place.classList.toggle("written", !pictured);
-      place.append(...samples.slice(0, pictured ? most : 3).map((s) => tile(set, s, { lines: 1 })));
+      const few = across ? ends(samples) : samples.slice(0, FEW);
+      place.append(...(pictured ? samples.slice(0, most) : few).map((s) => tile(set, s, { lines: 1 })));
       if (!samples.length) place.append(element("span", { class: "soft" }, "never active"));
     },
     () => place.append(element("span", { class: "soft" }, "not in this copy")),
@@ -124,10 +142,27 @@ export function bar(parts, places, whole, label) {
   return element("span", { class: "bar", role: "img", "aria-label": label }, blocks);
 }
 
+function shareWords({ activation, share }) {
+  const words = percent(share);
+  return activation < 0 ? `${/^\d/.test(words) ? "−" : ""}${words}, on the negative side` : words;
+}
+
+/** A part's share of a sample; where codes have signs, with its side. */
+export function shareOf(part) {
+  const [number, ...side] = shareWords(part).split(",");
+  return element("span", { class: "share" }, number, side.length > 0 && element("span", { class: "side-of" }, `,${side}`));
+}
+
+/** The class of a part's colour, hatched where it is on the negative side. */
+export function keyOf({ activation }, place) {
+  return `key ${hue(place)} ${activation < 0 ? "against" : ""}`;
+}
+
 /** A sample's features as blocks of a bar. */
 export function blocksOf(parts) {
-  const words = ({ caption, share }) => `${title(caption)}: ${percent(share)}`;
-  return parts.map((part) => ({ feature: part.caption.feature, value: part.share, title: words(part) }));
+  const words = (part) => `${isolated(title(part.caption))}: ${shareWords(part)}`;
+  const value = ({ activation, share }) => (activation < 0 ? -share : share);
+  return parts.map((part) => ({ feature: part.caption.feature, value: value(part), title: words(part) }));
 }
 
 /** Feature to the place of its colour, in order of share. */
@@ -142,23 +177,29 @@ export function meter(share) {
 }
 
 /** Found samples, each with the features that brought it up. */
-export function hits(set, found, places, titles, { before = null } = {}) {
+export function hits(set, found, places, titles, { before = null, more = null } = {}) {
   const sums = found.map((hit) => hit.contributions.reduce((sum, each) => sum + Math.abs(each.value), 0));
   const whole = Math.max(...sums, 1e-12);
   const items = found.map((hit) => {
     const parts = hit.contributions.map(({ feature, value }) => ({
       feature,
       value,
-      title: `${titles.get(feature) || `feature ${feature}`}: ${figure(value)}`,
+      title: `${isolated(titles.get(feature) || `feature ${feature}`)}: ${figure(value)}`,
     }));
     const most = parts.slice(0, 3).map((part) => part.title).join("; ");
     const below = element("span", { class: "below" },
       bar(parts, places, whole, `shared: ${most}`),
       element("span", { class: "line soft" }, said(told(hit.sample)), element("span", {}, figure(hit.score))));
-    return tile(set, hit.sample, { below, mark: before && !before.has(hit.sample.row) ? "new" : "", lines: 4 });
+    const found = tile(set, hit.sample, { below, mark: before && !before.has(hit.sample.row) ? "new" : "", lines: 4 });
+    return more ? element("div", { class: "hit" }, found, more(hit.sample)) : found;
   });
   const written = found.length && !found[0].sample.has_picture ? "written" : "";
   return element("div", { class: `tiles found ${written}`, "data-list": "" }, items);
+}
+
+/** Which page of so many an address asks for; the nearest there is. */
+export function pageNumber(parameters, pages) {
+  return Math.max(1, Math.min(pages, Math.floor(Number(parameters.get("page"))) || 1));
 }
 
 /** Links to the page before and the page after. `address` makes one with changed parameters. */

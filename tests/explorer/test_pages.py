@@ -1,20 +1,32 @@
 """What people see and do, in a real browser against the real server."""
 
 import csv
-import json
+import functools
+import http.server
 import re
+import threading
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 
 from nonneg import Features, NonNegativeEmbedding
+from nonneg.explorer import export
 from nonneg.features import journal
+from nonneg.search import Query, search_folder
 from tests.explorer.conftest import HOSTILE, settled
 
 NEWS = Path(__file__).parents[3] / "shared" / "data"
 PHONE = {"viewport": {"width": 390, "height": 844}}
 PAGES = ("/", "/features", "/feature/{feature}", "/sample/5", "/compose?f={feature}:1", "/compare", "/reference")
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Any static web server."""
+
+    def log_message(self, *_: object) -> None:
+        pass
 
 
 @pytest.fixture
@@ -51,6 +63,20 @@ def test_overview_shows_both_sets_and_figures(own_digits, serve, visit):
     assert page.get_by_text("chance").count() >= 2
     blocks = [page.locator("article.side").nth(side).locator(".apart .bar i").count() for side in (0, 1)]
     assert blocks[0] > blocks[1] > 0
+
+
+def test_overview_says_whether_two_sets_are_of_the_same_samples(serve, visit):
+    codes = np.random.default_rng(0).random((30, 4), np.float32)
+    first, second, third = (
+        Features(codes, ids=[f"{name}{row}" for row in range(30)], texts=[f"text {row}" for row in range(30)])
+        for name in "aab"
+    )
+    page = visit(serve(first, second))
+    settled(page)
+    assert "Two models looked at the same texts." in page.locator(".lead").inner_text()
+    assert "Each by three texts it is on for" in page.locator("article.side").first.inner_text()
+    assert page.locator(".rows .strip").first.locator("a").count() == 3
+    assert "of different samples" in visit(serve(first, third)).locator(".lead").inner_text()
 
 
 def test_small_images_are_scaled_without_blur(ncl, serve, visit):
@@ -106,14 +132,23 @@ def test_a_name_is_given_seen_after_reload_and_kept_in_its_history(ncl, serve, v
         page.get_by_label("What do these have in common?").fill(name)
         page.get_by_label("Your name").fill("Ada")
         page.get_by_role("button", name="Save").click()
-        page.locator("h1", has_text=name[1:]).wait_for()
+        page.locator("h1", has_text=name).wait_for()
+        assert page.evaluate("document.activeElement.textContent") == "Rename"
     page.reload()
     page.locator("h1", has_text="<b>loops</b>").wait_for()
     assert "Named by Ada" in page.locator(".naming").inner_text()
     page.get_by_text("2 namings").click()
     assert page.locator(".history li").count() == 2
-    assert page.locator("[data-score]").count() == 1
     assert Features.load(ncl).names == {feature: "<b>loops</b>"}
+
+
+def test_a_name_is_shown_with_how_well_it_tells_and_as_it_was_written(serve, visit):
+    labels = np.arange(80) % 2
+    codes = np.stack([labels, 1 - labels], axis=1).astype(np.float32)
+    pets = Features(codes, labels=labels, label_names=("dog", "cat"), names={0: "e.g. cats"})
+    page = visit(serve(pets) + "/feature/0")
+    assert page.locator("h1").inner_text() == "e.g. cats"
+    assert page.locator("[data-score]").get_attribute("data-score") == "1"
 
 
 def test_two_browsers_that_name_at_once_lose_nothing(ncl, serve, visit):
@@ -130,6 +165,20 @@ def test_two_browsers_that_name_at_once_lose_nothing(ncl, serve, visit):
     second.get_by_role("button", name="Save").click()
     second.locator("h1", has_text=re.compile("second", re.I)).wait_for()
     assert [entry.name for entry in journal(ncl).history()] == ["first", "second"]
+
+
+def test_a_name_given_in_another_browser_is_seen_on_the_way_back(ncl, serve, visit):
+    feature = liveliest(ncl)
+    address = serve(ncl)
+    page, other = visit(f"{address}/features?q={feature}"), visit(f"{address}/feature/{feature}")
+    page.get_by_role("link", name="Compose").click()
+    page.locator("h1", has_text="Compose").wait_for()
+    other.get_by_role("button", name="Give it a name").click()
+    other.get_by_label("What do these have in common?").fill("given elsewhere")
+    other.get_by_role("button", name="Save").click()
+    other.locator("h1", has_text="given elsewhere").wait_for()
+    page.go_back()
+    page.locator("tbody th", has_text="given elsewhere").wait_for()
 
 
 def test_read_only_offers_no_name(ncl, serve, visit):
@@ -169,13 +218,133 @@ def test_a_query_is_composed_shared_and_downloaded(ncl, serve, visit):
     assert shared.locator(".found a").evaluate_all(links) == page.locator(".found a").evaluate_all(links)
     with page.expect_download() as download:
         page.get_by_role("link", name="Download as JSON").click()
-    query = json.loads(download.value.path().read_text())
-    assert query == {
-        "set": "ncl",
-        "features": [{"feature": order[0], "weight": 1.5}],
-        "without": [order[1]],
-        "like": [],
-    }
+    query = Query.load(download.value.path())
+    assert query == Query(features=((order[0], 1.5),), without=(order[1],), k=24)
+    assert len(search_folder(ncl, query)) == 24
+
+
+def test_results_become_examples_and_examples_are_taken_back(ncl, serve, visit):
+    page = visit(serve(ncl) + "/compose?like=5")
+    for number in (2, 3):
+        page.get_by_role("button", name=re.compile("^more like")).first.click()
+        page.wait_for_url(re.compile(r"like=5" + r",\d+" * (number - 1) + "$"))
+        page.locator(".example").nth(number - 1).wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download as JSON").click()
+    rows = [int(row) for row in page.url.split("like=")[1].split(",")]
+    assert Query.load(download.value.path()).like == tuple(Features.load(ncl).id(row) for row in rows)
+    page.get_by_role("button", name="remove example 5").click()
+    page.wait_for_url(re.compile(f"like={rows[1]},{rows[2]}$"))
+
+
+def test_a_slider_moved_before_leaving_leaves_the_next_address_alone(ncl, serve, visit):
+    page = visit(f"{serve(ncl)}/compose?f={liveliest(ncl)}:1")
+    page.get_by_role("slider").fill("1.7")
+    page.get_by_role("link", name="Overview").click()
+    page.locator("h1", has_text="features of").wait_for()
+    page.wait_for_timeout(300)
+    assert page.url.endswith("/")
+
+
+def test_a_query_that_leaves_everything_out_says_so(serve, visit):
+    page = visit(serve(Features(np.ones((4, 2), np.float32))) + "/compose?f=0:1&without=1")
+    page.locator("main").get_by_text("Every sample has a feature that is left out.").wait_for()
+
+
+def test_signed_codes_are_shown_with_their_signs(serve, visit):
+    codes = np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
+    codes[0] = (4, -3, 0, 0, 0)
+    address = serve(Features(codes), Features(np.abs(codes)))
+    page = visit(address + "/sample/0")
+    assert page.locator(".share").all_inner_texts() == ["64%", "−36%, on the negative side"]
+    assert page.locator(".apart .bar i").evaluate_all("all => all.map((i) => i.matches('.against'))") == [False, True]
+    page.goto(address)
+    settled(page)
+    told = [page.locator("article.side").nth(side).inner_text() for side in (0, 1)]
+    assert "from most positive to most negative" in told[0] and "from strong to faint" in told[1]
+    page.goto(address + "/feature/1")
+    settled(page)
+    bands = page.locator(".band p span:first-child").all_inner_texts()
+    assert (bands[0], bands[-1]) == ("most positive", "most negative")
+    assert "strong to faint" not in page.locator("main").inner_text()
+
+
+def test_the_link_that_skips_leads_into_the_page(ncl, serve, visit):
+    page = visit(serve(ncl) + "/features?sort=frequency")
+    address = page.url
+    page.locator("a.skip").press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main" and page.url == address
+
+
+def test_the_focus_stays_with_what_was_used(own_digits, serve, visit):
+    features = Features.load(own_digits / "ncl.features")
+    order = [int(feature) for feature in features.expected_activation.argsort()[::-1]]
+    names = dict.fromkeys(order, "the same name for all")
+    address = serve(Features(features.codes, names=names))
+    focus = "document.activeElement.getAttribute('aria-label')"
+    page = visit(address + "/sample/5")
+    boxes = page.locator(".part input")
+    labels = [boxes.nth(place).get_attribute("aria-label") for place in range(boxes.count())]
+    assert len(set(labels)) == len(labels) > 1
+    boxes.nth(1).press("Space")
+    page.locator(".change").wait_for()
+    assert page.evaluate(focus) == labels[1]
+    page.goto(address + "/compose")
+    for feature in order[:2]:
+        page.get_by_role("combobox", name="Add a feature").fill(str(feature))
+        page.keyboard.press("Enter")
+        page.get_by_role("slider", name=re.compile(rf"feature {feature}\b")).wait_for()
+        assert page.evaluate(focus) == f"how much the same name for all, feature {feature} counts"
+    page.get_by_role("button", name=re.compile(rf"^remove .* feature {order[1]}$")).press("Enter")
+    page.get_by_role("slider", name=re.compile(rf"feature {order[1]}\b")).wait_for(state="detached")
+    assert page.evaluate(focus) == "With"
+
+
+def test_addresses_that_were_mistyped_are_read_as_well_as_can_be(own_digits, serve, visit):
+    address = serve(own_digits / "cl.features", own_digits / "ncl.features")
+    page = visit(address + "/compare?show=constructor&least=abc")
+    assert page.locator("output").inner_text() == "0.50"
+    for path in ("/features?page=999", "/sample/5?off=abc", "/features?min_on=abc"):
+        page.goto(address + path)
+        settled(page)
+        assert page.locator("main .trouble, .change").count() == 0
+        assert "sample" in path or page.locator("tbody tr").count() > 0
+
+
+def test_features_are_filtered_by_how_often_they_are_on(ncl, serve, visit):
+    page = visit(serve(ncl) + "/features")
+    page.get_by_label("On for at least, in percent").fill("20")
+    page.keyboard.press("Tab")
+    page.wait_for_url(re.compile("min_on=20"))
+    page.get_by_text("Show all").wait_for()
+    frequency = (np.asarray(Features.load(ncl).codes.todense()) > 0).mean(axis=0)
+    assert page.locator("main p").first.inner_text().startswith(f"{(frequency >= 0.2).sum()} feature")
+
+
+def test_a_copy_comes_back_to_where_the_reader_was_and_knows_what_it_has_not(ncl, tmp_path, visit):
+    copy = export(ncl, out=tmp_path / "site", features=300, samples=40, progress=False)
+    handler = functools.partial(Quiet, directory=copy)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = visit(f"http://127.0.0.1:{server.server_port}/#/features")
+        settled(page)
+        page.locator("a.skip").press("Enter")
+        assert page.evaluate("document.activeElement.id") == "main" and page.url.endswith("#/features")
+        link = page.locator("tbody th a").nth(20)
+        link.scroll_into_view_if_needed()
+        page.wait_for_timeout(100)
+        down = page.evaluate("scrollY")
+        link.click()
+        page.locator("article.feature").wait_for()
+        assert page.evaluate("scrollY") == 0
+        page.go_back()
+        page.locator("table.features").wait_for()
+        settled(page)
+        assert down > 0 and page.evaluate("scrollY") == down
+        for place in ("compose", "reference"):
+            page.goto(f"http://127.0.0.1:{server.server_port}/#/{place}")
+            page.get_by_text("A copy has no such page").wait_for()
+        server.shutdown()
 
 
 def test_search_with_a_feature_and_with_a_sample(ncl, serve, visit):
@@ -267,8 +436,8 @@ def test_the_token_leaves_the_address_and_a_cookie_stays(ncl, visit):
     from nonneg.explorer import Page, open_explorer
 
     with Page(open_explorer([ncl]), host="0.0.0.0", port=0) as served:
-        address = served.url.replace("0.0.0.0", "127.0.0.1")
-        page = visit(address)
+        address = urlsplit(served.url)
+        page = visit(f"http://127.0.0.1:{address.port}/?{address.query}")
         assert "token" not in page.url
         page.reload()
         page.locator("main h1", has_text="features of").wait_for()

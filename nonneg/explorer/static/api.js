@@ -54,9 +54,9 @@ export function forget(start = "") {
   for (const path of kept.keys()) if (path.startsWith(start)) kept.delete(path);
 }
 
-/** Forget what speaks of names, which others may have changed; the samples of a feature stay what they are. */
-export function forgetNames() {
-  for (const path of kept.keys()) if (!/\/(strip|figures)/.test(path)) kept.delete(path);
+/** Forget names, which others may have changed; the samples of a feature stay what they are, and so do its figures. */
+export function forgetNames(besides = "") {
+  for (const path of kept.keys()) if (!/\/(strip|figures)/.test(path) && path !== besides) kept.delete(path);
 }
 
 export function send(method, path, body) {

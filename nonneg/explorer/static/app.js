@@ -73,7 +73,8 @@ function focused() {
 async function draw(fresh, place = null) {
   const mine = (turn += 1);
   const { path, parameters } = here();
-  if (!isStatic && (fresh || place !== null)) forgetNames();
+  // Only the first page shows the names that the overview holds; it is the slowest to ask for.
+  if (!isStatic && (fresh || place !== null)) forgetNames(path === "/" ? "" : "overview");
   main.setAttribute("aria-busy", "true");
   let page;
   let held = null;

@@ -193,7 +193,7 @@ export async function composePage({ set, parameters }) {
       ...[...query.without].map(banned),
       chooser("Leave out a feature", rows, query.without, (feature) =>
         changed(() => ban(feature), `allow ${fullTitle(caption(feature))} again`)),
-      (query.features.size > 0 || query.like.size > 0) && sharing(() => written(query, examples)),
+      (query.features.size > 0 || query.like.size > 0) && sharing(() => written(query, examples.filter((sample) => query.like.has(sample.row)))),
     ].filter(Boolean));
   }
 

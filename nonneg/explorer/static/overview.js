@@ -10,6 +10,7 @@ const PARTS = 3;
 
 function lead({ sets, same_samples: same }) {
   const [first, second] = sets;
+  const why = same && sets.map((each) => reason(each)).find(Boolean);
   const both = same ? `Two models looked at the same ${first.kind}.` : "Two sets of features, of different samples.";
   const heading = second
     ? [said(first.name), " beside ", said(second.name)]
@@ -21,23 +22,31 @@ function lead({ sets, same_samples: same }) {
       `A feature is something a model has noticed by itself. It lights up on some ${first.kind} and stays off on the`,
       ` others. What those ${first.kind} have in common is what it means${unaided}.`),
     second && element("p", {},
-      `${both} Compare a row of the one with a row of the other: does it show one kind of thing?`));
+      `${both} Compare a row of the one with a row of the other: does it show one kind of thing?`,
+      // Said once for both, where both show the same one.
+      why && ` The ${kind(0, 1)} at the top is chosen because ${why}.`));
+}
+
+/** Why a set's example is one: what is true of it is said, and nothing otherwise. */
+function reason({ example, active_mean: usual, has_negative: signed }, share = 0) {
+  if (example.parts.length < usual) return "few features are on for it";
+  return !signed && share > 0.5 && example.parts.length > PARTS ? "few features make up most of it" : null;
 }
 
 /** One sample as the sum of its features. */
-function apart(set, { sets }) {
+function apart(set, { sets, same_samples: same }) {
   const { sample, parts } = sets[set].example;
   const most = parts.slice(0, PARTS);
   const share = most.reduce((sum, part) => sum + part.share, 0);
   const number = parts.length === 1 ? "one feature" : `${parts.length} features`;
+  const why = reason(sets[set], share);
   const shares = parts.length > PARTS ? `, ${PARTS} of which make up ${percent(share)}` : "";
   return element("section", { class: "apart", "aria-label": "an example" },
     element("a", { class: `whole ${sample.has_picture ? "" : "written"}`, href: href(`/sample/${sample.row}`, of(set)) },
       face(set, sample, { large: true, lines: 8 })),
     element("div", {},
       element("p", {}, `This ${kind(set, 1)} is the sum of ${number}${shares}.`,
-        parts.length < sets[set].active_mean && element("span", { class: "soft" },
-          " This one is chosen because few features are on for it.")),
+        !same && why && element("span", { class: "soft" }, ` This one is chosen because ${why}.`)),
       bar(blocksOf(parts), placesOf(parts.map((part) => part.caption.feature)), 1, `the sum of ${number}`),
       most.map((part, place) => element("div", { class: "part" },
         element("span", { class: keyOf(part, place), "aria-hidden": "true" }),
@@ -52,6 +61,7 @@ function some(set, { sets }, heading) {
   const many = sets.length > 1;
   const rows = many ? each.usual_features : each.strongest_features;
   const number = each.kind === "images" ? "nine" : "three";
+  const all = each.features === 1 ? "Its one feature" : `All ${count(each.features)} features`;
   const order = each.has_negative ? "most positive to most negative" : "strong to faint";
   return element("section", {},
     element(heading, {}, many ? "Some of its features" : "The features that are used most"),
@@ -61,7 +71,7 @@ function some(set, { sets }, heading) {
         featureLink(set, row, { "data-step": "" }), element("span", { class: "soft" }, `on for ${percent(row.frequency)}`)),
       strip(set, row.feature, 9, many)))),
     element("p", {},
-      element("a", { class: "button", href: href("/features", of(set)) }, each.features === 1 ? "Its one feature" : `All ${count(each.features)} features`)));
+      element("a", { class: "button", href: href("/features", of(set)) }, all)));
 }
 
 function told(value, words, drawing) {
@@ -89,7 +99,7 @@ function figures(set, { sets }, heading) {
   return element("section", {}, element(heading, {}, "In figures"),
     element("div", { class: "figures" },
       told(`${figure(each.active_mean)} of ${count(each.features)}`,
-        `features are on for one ${kind(set, 1)}. ${count(each.live)} are used at all, ${often} on more than half of the`
+        `features are on for one ${kind(set, 1)}. ${counted(each.live, "is", "are")} used at all, ${often} on more than half of the`
         + ` ${each.kind}.`,
         onAndOff(each.active_mean, each.features)),
       told(each.dead ? `${count(each.dead)} never on` : "None is idle",

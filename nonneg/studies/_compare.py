@@ -71,6 +71,7 @@ def compare(
         progress: show a progress bar on standard error.
 
     Example:
+        >>> import numpy as np
         >>> x = np.random.default_rng(0).normal(size=(60, 4))
         >>> compare(x, methods=["raw"], progress=False).rows["raw"]["bytes"]
         [16.0]

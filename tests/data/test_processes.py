@@ -3,7 +3,6 @@
 import fcntl
 import os
 import re
-import resource
 import subprocess
 import sys
 import time
@@ -50,8 +49,9 @@ def test_the_result_is_the_same_with_any_number_of_cores(tmp_path):
     for number in range(40):  # large enough to be worth a thread each
         write(tmp_path / "d" / f"{number}.png", pixels(number, 256, 256))
     for name, used in (("one", cores[:1]), ("all", cores)):
-        environment = os.environ | {"NONNEG_CACHE": str(tmp_path / name)}
-        python("-c", OPEN, tmp_path / "d", env=environment, preexec_fn=lambda used=used: os.sched_setaffinity(0, used))
+        # Limits are set in the program: a preexec_fn would fork this process, which gRPC's threads do not survive.
+        program = f"import os; os.sched_setaffinity(0, {used}); {OPEN}"
+        python("-c", program, tmp_path / "d", env=os.environ | {"NONNEG_CACHE": str(tmp_path / name)})
     assert content(tmp_path / "one") == content(tmp_path / "all")
 
 
@@ -83,16 +83,16 @@ def test_a_process_waits_for_another_that_decodes_and_then_takes_its_work(tmp_pa
 
 def test_a_disk_that_fills_up_is_said_with_the_way_out(tmp_path, many, cache):
     program = """
-import sys
+import resource, sys
 from nonneg.data import open_source
 from nonneg.errors import InputError
+resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))  # bytes a file: what a quota does
 try:
     open_source(sys.argv[1], skip_broken=True, progress=False)
 except InputError as error:
     print(error)
 """
-    limit = 2_000_000  # bytes a file: what a quota does
-    said = python("-c", program, many, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    said = python("-c", program, many)
     assert re.fullmatch(r"the image cache .* cannot be written: file too large; choose .* NONNEG_CACHE\n", said)
     assert not list(cache.rglob("meta.json"))
     assert len(open_source(many, skip_broken=True, progress=False)) == 1198

@@ -10,10 +10,10 @@ from sklearn.model_selection import train_test_split
 from torch import Tensor
 
 from nonneg.errors import InputError
-from nonneg.evaluate._logistic import Logistic, fit_logistic
+from nonneg.evaluate._logistic import Logistic, fit_logistic, fit_strengths
 from nonneg.features import Features
 
-_STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
+_STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)  # from strong to weak: the next minimum is near
 
 
 @dataclass(frozen=True)
@@ -120,9 +120,8 @@ def _best_strength(x: Tensor, y: Tensor, fit: Tensor, kept: Tensor, classes: int
     standardise = _Standardiser(x[fit])
     fit_x, kept_x = standardise(x[fit]), standardise(x[kept])
     scores = {}
-    model: Logistic | None = None
-    for C in _STRENGTHS:  # from strong to weak, each from where the one before ended
-        model = fit_logistic(fit_x, y[fit], classes, C, model)
+    models = fit_strengths(fit_x, y[fit], classes, _STRENGTHS)
+    for C, model in zip(_STRENGTHS, models, strict=True):
         logits = model.logits(kept_x)
         scores[C] = (float((logits.argmax(1) == y[kept]).double().mean()), -float(F.cross_entropy(logits, y[kept])))
     return max(scores, key=scores.__getitem__)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+import torch.nn.functional as F
 from sklearn.linear_model import LogisticRegression
 
 from nonneg import Features
@@ -97,6 +98,18 @@ def test_the_regression_is_scikit_learns(C):
     intercept = ours.intercept - ours.intercept.mean()
     np.testing.assert_allclose(ours.weight.numpy(), theirs.coef_, atol=1e-4)
     np.testing.assert_allclose(intercept.numpy(), theirs.intercept_ - theirs.intercept_.mean(), atol=1e-4)
+
+
+def test_of_nearly_collinear_features_the_minimum_is_found_too():
+    rng = np.random.default_rng(0)
+    few = rng.normal(size=(400, 8))
+    x = torch.from_numpy(few @ rng.normal(size=(8, 60)) + 1e-3 * rng.normal(size=(400, 60)))
+    y = torch.from_numpy(few[:, :3].argmax(1))
+    found = fit_logistic(x, y, 3, C=10.0)
+    weight = found.weight.requires_grad_()
+    penalty = weight.square().sum() / (2 * 10.0 * len(x))
+    (F.cross_entropy(x @ weight.T + found.intercept, y) + penalty).backward()
+    assert float(weight.grad.abs().max()) < 2e-6
 
 
 def test_unlabelled_samples_and_sparse_codes_change_nothing():

@@ -65,7 +65,7 @@ def test_another_seed_gives_other_weights(run, tmp_path):
         {"accumulate": 2},
         {"projector_depth": 3, "projector_batch_norm": True},
         {"projector_depth": 0, "features": 512},
-        {"encoder": "resnet18", "stem": "small", "epochs": 2, "batch_size": 256},
+        {"encoder": "resnet18", "stem": "standard", "epochs": 2, "batch_size": 256},
     ],
 )
 def test_every_way_to_train_lowers_its_loss(change, tmp_path):

@@ -17,12 +17,12 @@ from nonneg.convert._fit import Fit, FitConfig
 from nonneg.convert._head import Head, encoded
 from nonneg.convert._neighbours import neighbours_kept
 from nonneg.convert._parameters import checked_config, device_of
-from nonneg.convert._progress import progress_bar
 from nonneg.convert._report import FitReport, report_on
 from nonneg.convert._rows import Rows
 from nonneg.convert._store import load, push, save
 from nonneg.data import arrow_vectors
 from nonneg.errors import InputError
+from nonneg.progress import progress_bar
 
 _SCORED = 5_000  # rows whose neighbours `score` compares, at most
 

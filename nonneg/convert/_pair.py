@@ -10,13 +10,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted
 from torch import Tensor
 
-from nonneg import losses
+from nonneg import losses, metrics
 from nonneg.convert._fit import Fit, FitConfig
 from nonneg.convert._head import Head, encoded
 from nonneg.convert._parameters import checked_config, device_of
-from nonneg.convert._progress import progress_bar
 from nonneg.convert._rows import Rows
 from nonneg.errors import InputError
+from nonneg.progress import progress_bar
 
 
 class NonNegativePair(BaseEstimator):  # type: ignore[misc]
@@ -106,12 +106,11 @@ class NonNegativePair(BaseEstimator):  # type: ignore[misc]
         return self._encoded("B", B)
 
     def score(self, A: Any, B: Any) -> float:
-        """Recall@1: the share of rows of `A` whose nearest code among those of `B` is their partner's."""
+        """Recall@1, as `metrics.recall_at_k`: how often the code of `B` nearest to a row of `A` is its partner's."""
         a, b = self.transform_a(A), self.transform_b(B)
         if a.shape[0] != b.shape[0]:
             raise InputError(f"A has {a.shape[0]} rows and B {b.shape[0]}, expected as many")
-        best = [(a[start : start + 1024] @ b.T).toarray().argmax(1) for start in range(0, a.shape[0], 1024)]
-        return float((np.concatenate(best) == np.arange(a.shape[0])).mean())
+        return float(metrics.recall_at_k(a, b, k=1))
 
     def _encoded(self, name: str, rows: Any) -> sp.csr_array:
         check_is_fitted(self)

@@ -24,10 +24,10 @@ from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._fit import Fit
 from nonneg.convert._inputs import Inputs, open_inputs
 from nonneg.convert._parameters import checked_config, device_of
-from nonneg.convert._progress import progress_bar
 from nonneg.durable import TEMPORARY_PREFIX, claim_folder, made_by, read_plainly, said_plainly, write_bytes
 from nonneg.errors import InputError
 from nonneg.features import Features, is_features
+from nonneg.progress import progress_bar
 from nonneg.training import environment
 
 CONFIG, LOG, ENVIRONMENT, MODEL, CHECKPOINT = "config.json", "log.jsonl", "environment.json", "model", "checkpoint"

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
@@ -55,9 +56,7 @@ def save(embedding: "NonNegativeEmbedding", folder: Path, measured: dict[str, fl
     """Write the fitted embedding, each file whole or not at all."""
     head: Head = embedding.head_
     report: FitReport = embedding.report_
-    parameters = embedding.get_params(deep=False)
-    if not isinstance(parameters["random_state"], int):
-        parameters["random_state"] = None  # a generator that has been used cannot be written down
+    parameters = {name: _plain(value) for name, value in embedding.get_params(deep=False).items()}
     described = {
         "nonneg": _KIND,
         "width": head.weight.shape[1],
@@ -76,6 +75,13 @@ def save(embedding: "NonNegativeEmbedding", folder: Path, measured: dict[str, fl
     write_bytes(folder / CARD, _card(head, report, measured or {}).encode())
     write_bytes(folder / CONFIG, json.dumps(described, indent=1).encode())  # last: with it, the model is whole
     return folder
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON has it: numbers of NumPy, as its grids give them, become Python's."""
+    if isinstance(value, np.random.RandomState):
+        return None  # a generator that has been used cannot be written down
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _card(head: Head, report: FitReport, measured: dict[str, float]) -> str:
@@ -120,12 +126,17 @@ def load(path: str | Path) -> "NonNegativeEmbedding":
         head = Head(width, features, most)
         head.load_state_dict({name: tensor.to(torch.float32) for name, tensor in tensors.items()})
         report = FitReport(**config["report"])
+        names = np.array([str(name) for name in config["feature_names_in"]], object)
+        if len(names) not in (0, width):
+            raise ValueError(f"it names {len(names)} columns of {width}")
     except (ValueError, KeyError, TypeError, RecursionError, SafetensorError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{described} does not describe a nonneg embedding: {reason}") from error
     embedding.head_ = head.requires_grad_(False)
     embedding.report_, embedding.temperature_, embedding.n_iter_ = report, config["temperature"], config["n_iter"]
     embedding.n_features_in_, embedding._n_features_out = width, features
+    if len(names):
+        embedding.feature_names_in_ = names
     return embedding
 
 

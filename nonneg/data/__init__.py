@@ -1,13 +1,12 @@
 """Samples: where they come from and what is known of them."""
 
 from nonneg.data._collection import UndividedError
-from nonneg.data._open import Split, open_source
+from nonneg.data._open import open_source
 from nonneg.data._source import Source
 from nonneg.data._tables import arrow_vectors, open_vectors, read_column, split_name
 
 __all__ = [
     "Source",
-    "Split",
     "UndividedError",
     "arrow_vectors",
     "open_source",

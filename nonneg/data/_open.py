@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from nonneg.data._tar import Tar, is_tar
 from nonneg.durable import read_plainly
 from nonneg.errors import InputError
 
-Split = Literal["train", "test"]
 _BUNDLED: dict[str, Callable[[str], Source]] = {"digits": digits, "shapes": shapes}
 _ACCEPTED = (
     "a folder of images (in class folders or flat), a tar of one, Parquet files with an image column, "

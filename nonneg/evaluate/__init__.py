@@ -15,7 +15,7 @@ from nonneg.evaluate._neighbours import neighbour_hits
 from nonneg.evaluate._probe import FittedProbe, Probe, fit_probe, linear_probe
 from nonneg.evaluate._scarce import few_labels, noisy_labels
 from nonneg.evaluate._statistics import Difference, bootstrap_interval, paired_difference
-from nonneg.evaluate._subject import Subject, open_features, open_subject, split_sources
+from nonneg.evaluate._subject import Subject, open_features, open_subject, split_sources, test_source
 
 __all__ = [
     "KINDS",
@@ -55,6 +55,7 @@ __all__ = [
     "require_table",
     "split_sources",
     "suggest_names",
+    "test_source",
     "viewed_source",
     "with_columns",
 ]

@@ -29,7 +29,10 @@ def carry_names(old: Features, new: Features, least: float = 0.5, signed: bool =
         >>> carry_names(old, new).names
         mappingproxy({1: 'cat', 2: 'dog'})
     """
-    a, b = _same(old, new, least, signed)
+    return _named(old, new, *_same(old, new, least, signed))
+
+
+def _named(old: Features, new: Features, a: Array, b: Array) -> Features:
     carried = {int(j): old.names[int(i)] for i, j in zip(a, b, strict=True) if int(i) in old.names}
     taken = set(new.names.values())
     return new.with_names({i: name for i, name in carried.items() if i not in new.names and name not in taken})
@@ -52,7 +55,10 @@ def reordered(old: Features, new: Features, least: float = 0.5, signed: bool = T
         >>> bool((reordered(Features(codes), Features(codes[:, [2, 0, 1]])).codes == codes).all())
         True
     """
-    a, b = _same(old, new, least, signed)
+    return _moved(new, *_same(old, new, least, signed), least)
+
+
+def _moved(new: Features, a: Array, b: Array, least: float) -> Features:
     columns = np.full(max(new.shape[1], int(a.max(initial=-1)) + 1), -1)
     columns[a] = b
     rest = np.setdiff1d(np.arange(new.shape[1]), b)
@@ -95,8 +101,12 @@ def match_folders(
     matching = match_features(*features, signed=signed)
     matching = dataclasses.replace(matching, levels=tuple(sorted({*matching.levels, least})))
     if out is not None:
-        new = reordered(features[0], features[1], least, signed) if reorder else features[1]
-        (carry_names(features[0], new, least, signed) if names else new).save(out, overwrite=overwrite)
+        old, new = features
+        a = np.flatnonzero(matching.cosine[0] >= least)
+        a = a[matching.partners[0, a] >= 0]
+        b = matching.partners[0, a]
+        new = _named(old, new, a, b) if names else new
+        (_moved(new, a, b, least) if reorder else new).save(out, overwrite=overwrite)
     return matching
 
 

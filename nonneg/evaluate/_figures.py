@@ -12,7 +12,7 @@ from nonneg import metrics
 from nonneg.errors import InputError
 from nonneg.evaluate._augmented import augmented_probe
 from nonneg.evaluate._changed import viewed_source
-from nonneg.evaluate._corruptions import KINDS, corrupted_source
+from nonneg.evaluate._corruptions import KINDS, SEVERITIES, corrupted_source
 from nonneg.evaluate._fine_tune import fine_tune
 from nonneg.evaluate._neighbours import neighbour_hits
 from nonneg.evaluate._probe import fit_probe, linear_probe
@@ -26,7 +26,6 @@ Array = npt.NDArray[np.float64]
 PERCENT, DECIMALS, COUNT = "{:.1%}", "{:.3f}", "{:.0f}"
 SHARES = (0.01, 0.1)
 NOISE_RATES = (0.2, 0.4, 0.6, 0.8, 0.9)
-SEVERITIES = (1, 2, 3, 4, 5)
 _VIEWED = 2_048  # test images whose two views SEPIN looks at
 _RESAMPLES = 40  # of class consistency: enough for its standard error
 

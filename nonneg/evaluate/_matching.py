@@ -141,12 +141,12 @@ def match_features(*features: Features, signed: bool = True, seed: int = 0) -> M
         raise InputError(f"set {live.index(0) + 1} of the features has no live one, expected one at least")
     partners = np.full((len(codes) - 1, first.shape[1]), -1)
     cosine = np.where(is_live[0], 0.0, np.nan)[None].repeat(len(partners), axis=0)
-    for other, own_partners, own_cosine in zip(codes[1:], partners, cosine, strict=True):
-        found = metrics.match(first.codes, other, signed)
+    matches = {(0, place): metrics.match(first.codes, other, signed) for place, other in enumerate(codes[1:], 1)}
+    for found, own_partners, own_cosine in zip(matches.values(), partners, cosine, strict=True):
         own_partners[found.a.numpy()], own_cosine[found.a.numpy()] = found.b.numpy(), found.cosine.numpy()
     order = np.random.default_rng(seed).permutation(len(first))
     chance = [metrics.match(first.codes, other[order], signed).cosine.mean() for other in codes[1:]]
-    agreement, floor = metrics.agreement(codes, signed), float(np.mean(chance))
+    agreement, floor = metrics.agreement(codes, signed, matches), float(np.mean(chance))
     return Matching(len(first), live, partners, cosine, agreement, floor, dict(first.names), signed)
 
 

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from nonneg.errors import InputError
@@ -14,6 +13,7 @@ from nonneg.evaluate._measurement import Measured, Measurement
 from nonneg.evaluate._subject import Subject, open_subject, parted
 from nonneg.features import Features
 from nonneg.models import Layer
+from nonneg.progress import progress_bar
 from nonneg.training import environment
 
 USUAL_PARTS = ("structure", "probe", "neighbours", "few-labels", "label-noise")
@@ -44,7 +44,7 @@ def measure(
         labels: a file of labels, for files of vectors.
         data: images to measure runs on instead of those they were trained on.
         parts: some of structure, probe, neighbours, few-labels, label-noise, and for runs sepin, corruptions,
-            augmented-probe, fine-tuning. What needs labels is left out where there are none.
+            augmented-probe, fine-tuning. What needs labels or a run is left out where there is none, with a note.
         transfer_to: for runs: other data sets, on whose features a probe is fitted and told.
         shifted_to: for runs: other images of the same classes, on which the run's own probe is told.
         names: of the columns, in order; by their paths if left out.
@@ -71,8 +71,7 @@ def measure(
         raise InputError(f"names has {called}, expected a different one for each subject")
     fitted_on: list[Features | str | None] = [*train] or [None] * len(subjects)
     columns: dict[str, tuple[Measured, ...]] = {}
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not (progress and console.is_terminal), transient=True) as bar:
+    with progress_bar(progress) as bar:
         task = bar.add_task("", total=None)
         for name, subject, fit in zip(called, subjects, fitted_on, strict=True):
             bar.update(task, description=f"{name}: opening")
@@ -104,7 +103,7 @@ def measure_subject(
     fine_tune_epochs: int = 30,
     begun: Callable[[str], Any] = lambda part: None,
 ) -> Measured:
-    """The figures of one subject; parts that it cannot give are left out.
+    """The figures of one subject; of parts that it cannot give, a note says why.
 
     Args:
         subject: what `open_subject` gave.
@@ -112,17 +111,18 @@ def measure_subject(
         begun: told the name of each part when it begins.
     """
     budgets = {"augmented-probe": {"epochs": probe_epochs}, "fine-tuning": {"epochs": fine_tune_epochs}}
-    work = {
-        part: PARTS[part](subject, **budgets.get(part, {}))
-        for part in _checked_parts(parts)
-        if (subject.test or part not in NEED_LABELS) and (subject.trained or part not in NEED_RUN)
-    }
-    if subject.trained is not None:
-        work |= {f"transfer to {data}": transfer(subject, data) for data in transfer_to}
-        work |= {f"shifted to {data}": shifted(subject, data) for data in shifted_to}
+    work = {part: PARTS[part](subject, **budgets.get(part, {})) for part in _checked_parts(parts)}
+    work |= {f"transfer to {data}": transfer(subject, data) for data in transfer_to}
+    work |= {f"shifted to {data}": shifted(subject, data) for data in shifted_to}
     figures: dict[tuple[str, Layer], Figure] = {}
     notes = []
     for part, found in work.items():
+        if subject.trained is None and (part in NEED_RUN or part not in PARTS):
+            notes.append(f"{part} was left out: it needs a trained run, which {subject.path} is not")
+            continue
+        if not subject.test and part in NEED_LABELS:
+            notes.append(f"{part} was left out: {subject.path} has no labels")
+            continue
         begun(part)
         try:
             for figure in found:
@@ -133,7 +133,7 @@ def measure_subject(
             # What the subject's own data is too small for; the other parts stay.
             notes.append(f"{part} could not be measured: {error}")
     if not figures:
-        raise InputError(f"{subject.path}: nothing could be measured: {'; '.join(notes) or 'it has no labels'}")
+        raise InputError(f"{subject.path}: nothing could be measured: {'; '.join(notes)}")
     return Measured(subject.path, subject.seed, subject.protocol, figures, subject.samples, tuple(notes))
 
 

@@ -30,8 +30,8 @@ def neighbour_hits(
         >>> neighbour_hits(features, features, k=1)
         array([ True,  True])
     """
-    require_labels(train, "train")
-    require_labels(test, "test")
+    require_labels(train, "train", "neighbour_hits")
+    require_labels(test, "test", "neighbour_hits")
     if k < 1:
         raise InputError(f"k is {k}, expected a whole number, at least 1")
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))

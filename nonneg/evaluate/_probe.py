@@ -88,9 +88,10 @@ def fit_probe(train: Features, seed: int = 0, device: str | torch.device | None 
     return FittedProbe(train, best, known, standardise, fit_logistic(standardise(x), y, len(known), best))
 
 
-def require_labels(features: Features, name: str) -> None:
+def require_labels(features: Features, which: str, name: str = "linear_probe") -> None:
+    """Refuse features without labels, in the name of who needs them."""
     if features.labels is None or not (features.labels >= 0).any():
-        raise InputError(f"linear_probe: the {name} features have no labels")
+        raise InputError(f"{name}: the {which} features have no labels")
 
 
 def labelled(features: Features, device: torch.device) -> tuple[Tensor, Tensor]:

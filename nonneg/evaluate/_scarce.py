@@ -19,7 +19,7 @@ def few_labels(train: Features, test: Features, share: float, seed: int = 0) -> 
     """
     if not 0 < share <= 1:
         raise InputError(f"share is {share}, expected a number above 0, at most 1")
-    require_labels(train, "train")
+    require_labels(train, "train", "few_labels")
     labels = np.asarray(train.labels)
     rng = np.random.default_rng(seed)
     kept = np.full(len(labels), -1)
@@ -40,7 +40,7 @@ def noisy_labels(train: Features, test: Features, rate: float, seed: int = 0) ->
     """
     if not 0 <= rate < 1:
         raise InputError(f"rate is {rate}, expected 0 to below 1")
-    require_labels(train, "train")
+    require_labels(train, "train", "noisy_labels")
     labels = np.array(train.labels)
     rng = np.random.default_rng(seed)
     known = np.flatnonzero(labels >= 0)

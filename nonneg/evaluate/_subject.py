@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 from nonneg.convert import label_numbers
 from nonneg.data import Source, UndividedError, open_vectors, read_column, split_name
 from nonneg.errors import InputError
-from nonneg.features import Features, is_features
+from nonneg.features import Features, find_features
 from nonneg.models import Layer, Model, load, source_for
 from nonneg.training import TrainConfig, load_recipe
 
@@ -117,7 +117,6 @@ def _digest(features: Features) -> str:
 def open_features(path: str, labels: str | None = None) -> Features:
     """Features in a folder, beside a run's folder, or as a file of vectors with labels."""
     place = split_name(path)[0]
-    beside = place.with_name(f"{place.name}.features")
     if not place.is_dir():
         vectors = open_vectors(path)
         if labels is None:
@@ -128,9 +127,7 @@ def open_features(path: str, labels: str | None = None) -> Features:
         return Features(np.asarray(vectors, np.float32), labels=numbers, label_names=names)
     if labels is not None:
         raise InputError(f"labels is given for {path}, expected them for a file of vectors alone")
-    if is_features(place) or is_features(beside):
-        return Features.load(place if is_features(place) else beside)
-    raise InputError(f"{path} is neither features nor a run, expected one of them or a file of vectors")
+    return Features.load(find_features(place))
 
 
 def _of_run(path: str, data: str | None, device: str | None) -> Subject:
@@ -161,12 +158,12 @@ def split_sources(model: Model, data: str, skip_broken: bool = False) -> tuple[S
         return train.take(fit), train.take(kept)
 
 
-def test_source(model: Model, data: str) -> Source:
+def test_source(model: Model, data: str, skip_broken: bool = False) -> Source:
     """The test split of data, or all of data without splits."""
     try:
-        return source_for(model, data, "test")
+        return source_for(model, data, "test", skip_broken)
     except UndividedError:
-        return source_for(model, data, "train")
+        return source_for(model, data, "train", skip_broken)
 
 
 def rows_of(features: Features, rows: Any) -> Features:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.progress import Progress
 
 from nonneg.durable import claim_folder, said_plainly
 from nonneg.errors import InputError
@@ -19,6 +18,7 @@ from nonneg.explorer._media import content_type
 from nonneg.explorer._open import open_explorer
 from nonneg.explorer._server import STATIC
 from nonneg.features import Features
+from nonneg.progress import progress_bar
 
 _MARKER, _PARTS = "export.json", {"index.html", "static", "data", "media"}
 _DIGITS = 4
@@ -56,7 +56,7 @@ def export(
     explorer.prepare()
     examples = [each.example.sample.row for each in explorer.overview().sets]
     chosen = [_Chosen(*each, features, samples) for each in zip(explorer.sets, examples, strict=True)]
-    with Progress(transient=True, disable=not progress) as bar:
+    with progress_bar(progress) as bar:
         for name, answer in bar.track(list(_names(explorer, chosen)), description="writing"):
             _write(folder / "data", name, answer(), chosen)
     for number, each in enumerate(chosen):

@@ -88,7 +88,7 @@ class Guard:
         if method in _READING:
             return None
         origin = headers.get("origin")
-        if origin is not None and _split(origin, "") != host.lower():
+        if origin is not None and _split(origin) != host.lower():
             return 403, "the request comes from another site, expected this page"
         length = headers.get("content-length", "0")
         if not path.endswith("/encode") and (not length.isdigit() or int(length) > _LARGEST_BODY):
@@ -112,12 +112,12 @@ def _same(shown: str | None, known: str) -> bool:
     return bool(shown) and secrets.compare_digest(str(shown).encode(), known.encode())
 
 
-def _split(origin: str, otherwise: str) -> str:
-    """Host and port of an origin."""
+def _split(origin: str) -> str:
+    """Host and port of an origin; empty if it is none."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:
-        return otherwise
+        return ""
 
 
 def _limited(receive: Receive, most: int) -> Receive:

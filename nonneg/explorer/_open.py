@@ -8,7 +8,7 @@ from nonneg.explorer._encode import ImageEncoder, TextEncoder
 from nonneg.explorer._explorer import Explorer
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._glass import GlassBox
-from nonneg.features import Features, is_features
+from nonneg.features import Features, find_features
 
 
 def open_explorer(given: Sequence[str | Path | Features], sentence_model: str | None = None) -> Explorer:
@@ -29,13 +29,13 @@ def open_explorer(given: Sequence[str | Path | Features], sentence_model: str | 
             encoders.append(None)
             continue
         path = Path(each)
-        folder = find_features(path)
-        if folder is None:
+        if not path.is_dir():
             from nonneg.evaluate import open_features  # files of vectors; brings torch with it
 
             sets.append(FeatureSet(open_features(str(each)), name))
             encoders.append(None)
         else:
+            folder = find_features(path)
             features = Features.load(folder)
             sets.append(FeatureSet(features, name, folder))
             encoders.append(_encoder(path, features.shape[1], sentence_model) if path != folder else None)
@@ -54,21 +54,6 @@ def _encoder(run: Path, features: int, sentence_model: str | None) -> ImageEncod
     if (run / "config.toml").is_file():  # a trained run; one of nonneg convert has a config.json
         return ImageEncoder(run, features)
     return None if sentence_model is None else TextEncoder(run, features, sentence_model)
-
-
-def find_features(path: Path) -> Path | None:
-    """The features folder itself, or the one beside a run's folder; None for a file."""
-    if is_features(path) or not path.is_dir():
-        return path if path.is_dir() else None
-    beside = path.with_name(f"{path.name}.features")
-    if is_features(beside):
-        return beside
-    others = sorted(other for other in path.parent.glob(f"{path.name}-*.features") if is_features(other))
-    if len(others) == 1:
-        return others[0]
-    if others:
-        raise InputError(f"{path} has {len(others)} features beside it, expected one of {', '.join(map(str, others))}")
-    raise InputError(f"{path} is neither features nor a run with features beside it, expected one of them")
 
 
 def _names(given: Sequence[str | Path | Features]) -> list[str]:

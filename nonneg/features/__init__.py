@@ -1,8 +1,9 @@
 """The artefact that everything meets in: codes of samples, with what is needed to read them."""
 
 from nonneg.features._features import Card, Features
+from nonneg.features._find import find_features
 from nonneg.features._load import journal, verify
 from nonneg.features._meta import is_features
 from nonneg.features._names import NameJournal, Naming
 
-__all__ = ["Card", "Features", "NameJournal", "Naming", "is_features", "journal", "verify"]
+__all__ = ["Card", "Features", "NameJournal", "Naming", "find_features", "is_features", "journal", "verify"]

@@ -75,12 +75,15 @@ def match(a: Any, b: Any, signed: bool = True) -> Match:
     return Match(live_a[rows], live_b[columns], cosine[rows, columns])
 
 
-def agreement(codes: Sequence[Any], signed: bool = True) -> Agreement:
+def agreement(
+    codes: Sequence[Any], signed: bool = True, known: Mapping[tuple[int, int], Match] | None = None
+) -> Agreement:
     """Mean cosine of matched live features over all pairs of runs.
 
     Args:
         codes: two or more `(samples, features)`, the same samples in the same order.
         signed: False takes the absolute cosine: features that are free up to their sign.
+        known: run i and run j → their match, of pairs that have been matched already.
 
     Example:
         >>> a = torch.tensor([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
@@ -92,7 +95,7 @@ def agreement(codes: Sequence[Any], signed: bool = True) -> Agreement:
     per_pair, unmatched = {}, {}
     live = [int(live_features(z).sum()) for z in codes]
     for i, j in itertools.combinations(range(len(codes)), 2):
-        cosine = match(codes[i], codes[j], signed).cosine
+        cosine = (known[i, j] if known and (i, j) in known else match(codes[i], codes[j], signed)).cosine
         per_pair[i, j] = float(cosine.mean()) if len(cosine) else 0.0
         unmatched[i, j] = live[i] + live[j] - 2 * len(cosine)
     sign = "signed" if signed else "absolute"

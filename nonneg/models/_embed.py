@@ -9,8 +9,6 @@ from typing import Literal
 
 import torch
 import torch.distributed as dist
-from rich.console import Console
-from rich.progress import Progress
 
 from nonneg.data import Source, open_source
 from nonneg.durable import TEMPORARY_PREFIX, said_plainly
@@ -21,6 +19,7 @@ from nonneg.models._model import Layer, Model
 from nonneg.models._store import load
 from nonneg.models._stream import Precision, aligned_shares, check_batch_size, usual_batch_size
 from nonneg.processes import Processes, started
+from nonneg.progress import progress_bar
 
 AS_TRAINED = -1
 
@@ -88,7 +87,7 @@ def embed_data(
         dist.barrier()
     mine = rows[processes.rank]
     features = {}
-    with Progress(console=Console(stderr=True), disable=not (progress and processes.is_first), transient=True) as bar:
+    with progress_bar(progress and processes.is_first) as bar:
         task = bar.add_task("embedding", total=len(mine))
         if mine:
             features = features_of(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from nonneg.errors import InputError
-from nonneg.features import Features, is_features, journal
+from nonneg.features import Features, find_features, journal
 from nonneg.search._find import Hits, find
 from nonneg.search._index import Index
 from nonneg.search._query import Query
@@ -30,7 +30,7 @@ def index_folder(
         uri: of a Milvus cluster.
         overwrite: replace an earlier index there.
     """
-    folder = features_folder(features)
+    folder = find_features(features)
     out = beside(folder) if out is None else out
     if out.exists() and not overwrite and any(out.iterdir() if out.is_dir() else [out]):
         raise InputError(f"{out} exists already; choose another --out, or --overwrite to replace an index")
@@ -60,7 +60,7 @@ def search_folder(
         run: the run that made the features; the one that they name, beside them, if left out.
         sentence_model: the sentence-transformers model that made the vectors, for a text.
     """
-    folder = features_folder(features)
+    folder = find_features(features)
     opened = Features.load(folder)
     place = beside(folder) if index is None else index
     if query.inputs and run is None:
@@ -71,13 +71,6 @@ def search_folder(
         if known.fingerprint != journal(folder).codes:
             raise InputError(f"{place} is an index of other features than {folder}; build it again with nonneg index")
         return find(opened, query, known, run=run, sentence_model=sentence_model)
-
-
-def features_folder(path: str | Path) -> Path:
-    """A features folder, or the one beside a run: `runs/x.features` of `runs/x`."""
-    folder = Path(path)
-    other = folder.with_name(f"{folder.name}.features")
-    return other if not is_features(folder) and is_features(other) else folder
 
 
 def beside(folder: Path) -> Path:

@@ -98,15 +98,6 @@ class Meta:
         return sealed(content)
 
 
-def is_index(path: str | Path) -> bool:
-    """Whether a folder claims to hold an index."""
-    try:
-        _read_json(Path(path))
-    except InputError:
-        return False
-    return True
-
-
 def _is_other_json(folder: Path) -> bool:
     """Whether somebody else's `meta.json` lies there, and not a damaged one of ours."""
     try:

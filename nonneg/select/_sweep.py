@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 from sklearn.base import clone
 
@@ -15,6 +13,7 @@ from nonneg import metrics
 from nonneg.errors import InputError
 from nonneg.evaluate import linear_probe
 from nonneg.features import Features
+from nonneg.progress import progress_bar
 from nonneg.select._keep import SELECTORS, fitted, named_selector
 from nonneg.select._scores import Array
 from nonneg.select._selectors import require_count, strongest
@@ -135,8 +134,7 @@ def sweep(
     counts, chosen = _counts(keep, features), _chosen(selectors, train, views, seed)
     figures: dict[bytes, tuple[float, float, float]] = {}
     points = []
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not (progress and console.is_terminal), transient=True) as bar:
+    with progress_bar(progress) as bar:
         task = bar.add_task("selecting", total=len(chosen) * len(counts) + 1)
         for name, selector in {**chosen, ALL: None}.items():
             scores = np.zeros(features) if selector is None else fitted(selector, train, views).scores_

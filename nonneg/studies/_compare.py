@@ -5,8 +5,6 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
-from rich.progress import Progress
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
@@ -14,6 +12,7 @@ from sklearn.preprocessing import normalize
 from nonneg import metrics
 from nonneg.convert import NonNegativeEmbedding, checked_config, neighbours_kept, open_inputs
 from nonneg.errors import InputError
+from nonneg.progress import progress_bar
 from nonneg.studies._comparison import COLUMNS, Comparison
 from nonneg.studies._held_out import Split, split_rows
 from nonneg.studies._peers import METHODS, Settings
@@ -90,7 +89,7 @@ def compare(
     rows: dict[str, dict[str, list[float]]] = {name: {} for name in names}
     notes: dict[str, None] = {}  # each once, in order
     fits = [(name, seed) for name in names for seed in (seeds if METHODS[name].is_random else seeds[:1])]
-    with Progress(console=Console(stderr=True), disable=not progress, transient=True) as bar:
+    with progress_bar(progress) as bar:
         task = bar.add_task("", total=len(fits))
         for name, seed in fits:
             bar.update(task, description=METHODS[name].title)

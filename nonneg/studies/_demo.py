@@ -16,7 +16,7 @@ from nonneg.data import Source, open_source
 from nonneg.durable import claim_folder, write_bytes
 from nonneg.evaluate import linear_probe
 from nonneg.features import Features
-from nonneg.models import Layer, load
+from nonneg.models import load
 from nonneg.report import Side, Table, write_report
 from nonneg.training import TrainConfig, load_recipe, read_environment, read_log, train
 
@@ -76,10 +76,9 @@ def demo(
 
 def _measured(name: str, run: Path, config: TrainConfig, test: Source, folder: Path) -> Outcome:
     model = load(run)
-    source = open_source(config.data, "train")
-    layers: tuple[Layer, ...] = ("encoder", "projector")
-    probes = {layer: linear_probe(model.embed(source, layer), model.embed(test, layer)) for layer in layers}
-    features = model.embed(test)
+    fitted_on, told = model.embed(open_source(config.data, "train"), "both", media=False), model.embed(test, "both")
+    probes = {layer: linear_probe(fitted_on[layer], features) for layer, features in told.items()}
+    features = told["projector"]
     features.save(folder / f"{name.lower()}.features")
     codes, labels = features.codes, features.labels
     consistency = metrics.class_consistency(codes, labels)

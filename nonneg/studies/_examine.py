@@ -8,8 +8,8 @@ import numpy as np
 from nonneg.convert import label_numbers
 from nonneg.data import open_vectors, read_column, split_name
 from nonneg.errors import InputError
-from nonneg.evaluate import open_features
-from nonneg.models import load, source_for
+from nonneg.evaluate import open_features, test_source
+from nonneg.models import load
 from nonneg.studies._diagnosis import Diagnosis
 from nonneg.studies._doctor import diagnose
 from nonneg.training import load_recipe
@@ -17,6 +17,8 @@ from nonneg.training import load_recipe
 
 def examine(subject: str, labels: str | None = None, **settings: Any) -> Diagnosis:
     """Diagnose a file of vectors, a features folder, a run of `nonneg convert` or a trained run.
+
+    Of a trained run the features of its test images are judged, or of all images of data without splits.
 
     Args:
         subject: its path; of a file with several arrays, `file.npz:name`.
@@ -37,7 +39,7 @@ def _opened(subject: str) -> tuple[Any, Any]:
         return open_vectors(subject), None
     if (path / "config.toml").is_file():
         model, config = load(path), load_recipe(str(path / "config.toml"))
-        features = model.embed(source_for(model, config.data, skip_broken=config.skip_broken), media=False)
+        features = model.embed(test_source(model, config.data, config.skip_broken), media=False)
     else:
         features = open_features(subject)
     return features.codes, None if features.labels is None else np.asarray(features.labels)

@@ -233,7 +233,9 @@ def _board(folder: Path) -> Any:
     try:
         return TensorBoardLogger(folder, name=BOARD, version="")
     except ModuleNotFoundError as error:
-        raise InputError("tensorboard is not installed; pip install tensorboard, or leave --tensorboard out") from error
+        raise InputError(
+            "tensorboard is not installed; pip install 'nonneg[tensorboard]', or leave --tensorboard out"
+        ) from error
 
 
 def _open_run(out: Path, config: TrainConfig, overwrite: bool, fabric: Any) -> RunFolder:

@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
@@ -186,6 +187,15 @@ def test_it_is_saved_and_loaded(clusters, tmp_path):
         NonNegativeEmbedding.from_pretrained(folder)
     with pytest.raises(InputError, match="holds no fitted embedding"):
         NonNegativeEmbedding.from_pretrained(tmp_path / "nowhere")
+
+
+def test_names_of_columns_and_numbers_of_numpy_are_saved_too(clusters, tmp_path):
+    frame = pd.DataFrame(clusters[0])
+    frame.columns = [f"x{i}" for i in frame]
+    embedding = NonNegativeEmbedding(**(SMALL | {"n_components": np.int64(16), "random_state": np.int64(7)})).fit(frame)
+    again = NonNegativeEmbedding.from_pretrained(embedding.save_pretrained(tmp_path / "model"))
+    assert again.get_params() == embedding.get_params()
+    assert list(again.feature_names_in_) == list(frame.columns)
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,17 @@ def test_without_labels_only_what_needs_none_is_measured():
     found = measure(Features(clusters(0).codes), progress=False)
     keys = {key for key, _ in found.rows}
     assert "sparsity" in keys and not keys & {"probe", "class_consistency", "precision_at_10"}
+    assert "probe was left out: features has no labels" in found.columns["features"][0].notes
+
+
+def test_what_needs_a_run_is_left_out_of_features_with_a_note():
+    found = measure(clusters(0), parts=["structure", "sepin"], shifted_to=["digits"], progress=False)
+    assert found.columns["features"][0].notes == (
+        "sepin was left out: it needs a trained run, which features is not",
+        "shifted to digits was left out: it needs a trained run, which features is not",
+    )
+    with pytest.raises(InputError, match="nothing could be measured: sepin was left out: it needs a trained run"):
+        measure(clusters(0), parts=["sepin"], progress=False)
 
 
 def test_two_columns_of_the_same_samples_are_compared_sample_by_sample():

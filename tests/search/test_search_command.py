@@ -71,7 +71,7 @@ def test_cosine_is_remembered(nonneg, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["search", "nowhere.features", "--like", "a"], "nowhere.features is not a features folder"),
+        (["search", "nowhere.features", "--like", "a"], "nowhere.features does not exist, expected features or a run"),
         (["search", "x.features", "--like", "nobody"], "id 'nobody' is none of the 300 samples"),
         (["search", "x.features", "--feature", "sails:2"], "'sails' is the name of no feature"),
         (["search", "x.features", "--feature", "99"], "feature is 99, expected 0 to 59"),
@@ -84,7 +84,7 @@ def test_cosine_is_remembered(nonneg, tmp_path):
         ),
         (["search", "x.features", "--query", "q.json"], "q.json cannot be read: no such file"),
         (["index", "x.features", "--uri", "http://x:1"], "--uri is http://x:1 with --engine exact"),
-        (["index", "nowhere"], "nowhere is not a features folder"),
+        (["index", "nowhere"], "nowhere does not exist, expected features or a run"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(arguments, sentence, nonneg):

@@ -43,6 +43,7 @@ def test_a_trained_run_is_embedded_first(tmp_path):
     run = train(config, tmp_path / "run", progress=False)
     found = examine(str(run), **QUICK)
     assert found.features == config.features and found.classes == 10 and found.negative == 0
+    assert found.rows == 397  # its test images
 
 
 def test_labels_that_do_not_fit_and_folders_of_nothing_are_refused(vectors, tmp_path):

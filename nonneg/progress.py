@@ -1,4 +1,4 @@
-"""The bar that is shown while something is fitted."""
+"""The bar that is shown while something takes long."""
 
 from rich.console import Console
 from rich.progress import Progress

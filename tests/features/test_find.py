@@ -1,0 +1,31 @@
+import numpy as np
+import pytest
+
+from nonneg import Features, InputError
+from nonneg.features import find_features
+
+
+def saved(path, run=None):
+    return Features(np.eye(2, dtype=np.float32), provenance={} if run is None else {"run": run}).save(path)
+
+
+def test_features_are_found_by_their_own_name_and_beside_a_run(tmp_path):
+    folder = saved(tmp_path / "x.features")
+    assert find_features(folder) == find_features(tmp_path / "x") == folder
+
+
+def test_where_embed_writes_them_they_are_found_and_those_of_another_run_are_not(tmp_path):
+    embedded = saved(tmp_path / "x-photos-test.features", run="x")
+    saved(tmp_path / "x-2.features", run="x-2")
+    assert find_features(tmp_path / "x") == embedded
+    saved(tmp_path / "x-photos-train.features", run="x")
+    with pytest.raises(InputError, match=r"has 2 features beside it, expected one of .*x-photos-test"):
+        find_features(str(tmp_path / "x"))
+
+
+def test_what_is_not_there_is_refused(tmp_path):
+    with pytest.raises(InputError, match="x does not exist"):
+        find_features(tmp_path / "x")
+    (tmp_path / "x").mkdir()
+    with pytest.raises(InputError, match="x is neither features nor a run with features beside it"):
+        find_features(tmp_path / "x")

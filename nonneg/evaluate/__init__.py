@@ -12,6 +12,7 @@ from nonneg.evaluate._measure import USUAL_PARTS, measure, measure_subject
 from nonneg.evaluate._measurement import Measured, Measurement, require_table
 from nonneg.evaluate._naming import Suggestion, suggest_names
 from nonneg.evaluate._neighbours import neighbour_hits
+from nonneg.evaluate._place import placed
 from nonneg.evaluate._probe import FittedProbe, Probe, fit_probe, linear_probe
 from nonneg.evaluate._scarce import few_labels, noisy_labels
 from nonneg.evaluate._statistics import Difference, bootstrap_interval, paired_difference
@@ -51,6 +52,7 @@ __all__ = [
     "open_features",
     "open_subject",
     "paired_difference",
+    "placed",
     "reordered",
     "require_table",
     "split_sources",

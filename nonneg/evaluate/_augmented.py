@@ -84,15 +84,15 @@ def augmented_probe(
     scaled = nn.BatchNorm1d(width, affine=False, device=trial.device) if standardise else nn.Identity()
     head = nn.Sequential(scaled, linear_head(width, trial.classes)).to(trial.device)
 
-    def logits(views: Tensor) -> Tensor:
-        with torch.no_grad():
-            frozen = trial.codes(views, layer)
-        out: Tensor = head.train()(frozen)
-        return out
+    @torch.no_grad()
+    def frozen(views: Tensor) -> Tensor:
+        return trial.codes(views, layer)
 
     @torch.no_grad()
     def accuracy() -> float:
-        return share_of_correct(head.eval()(codes), labels)
+        told = share_of_correct(head.eval()(codes), labels)
+        head.train()
+        return told
 
-    curve = fit(name, trial, logits, head.parameters(), accuracy, config, progress)
+    curve = fit(name, trial, head, head.parameters(), accuracy, config, progress, frozen)
     return AugmentedProbe(curve[-1], curve)

@@ -94,7 +94,8 @@ def corrupt(images: Tensor, kind: str, severity: int, seed: int = 0, samples: Te
     samples = torch.arange(len(images), device=images.device) if samples is None else samples.to(images.device)
     if samples.shape != images.shape[:1]:
         raise InputError(f"samples have shape {tuple(samples.shape)}, expected ({len(images)},), one number an image")
-    rows = max(1, _VALUES_AT_A_TIME // math.prod(images.shape[1:]))
+    most = max(1, _VALUES_AT_A_TIME // math.prod(images.shape[1:]))
+    rows = math.ceil(len(images) / max(1, math.ceil(len(images) / most))) or 1  # parts of about the same size
     out = torch.empty_like(images)
     for start in range(0, len(images), rows):
         part = slice(start, start + rows)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from nonneg import metrics
 from nonneg.errors import InputError
@@ -15,9 +16,10 @@ from nonneg.evaluate._changed import viewed_source
 from nonneg.evaluate._corruptions import KINDS, SEVERITIES, corrupted_source
 from nonneg.evaluate._fine_tune import fine_tune
 from nonneg.evaluate._neighbours import neighbour_hits
+from nonneg.evaluate._place import placed
 from nonneg.evaluate._probe import fit_probe, linear_probe
 from nonneg.evaluate._scarce import few_labels, noisy_labels
-from nonneg.evaluate._statistics import bootstrap_interval
+from nonneg.evaluate._statistics import bootstrap_interval, consistency_errors
 from nonneg.evaluate._subject import Subject, Trained, split_sources, test_source
 from nonneg.features import Features
 from nonneg.models import Layer
@@ -27,7 +29,6 @@ PERCENT, DECIMALS, COUNT = "{:.1%}", "{:.3f}", "{:.0f}"
 SHARES = (0.01, 0.1)
 NOISE_RATES = (0.2, 0.4, 0.6, 0.8, 0.9)
 _VIEWED = 2_048  # test images whose two views SEPIN looks at
-_RESAMPLES = 40  # of class consistency: enough for its standard error
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Figure:
         form: how it is printed.
         samples: the value of each test sample, where the number is their mean; for intervals and paired differences.
         interval: 95%, over samples, or None where there is none.
+        variant: how it was computed, where that can be done in several ways.
     """
 
     key: str
@@ -51,17 +53,18 @@ class Figure:
     form: str = PERCENT
     samples: Array | None = None
     interval: tuple[float, float] | None = None
+    variant: str = ""
 
 
 def _mean_figure(key: str, layer: Layer, title: str, samples: Any) -> Figure:
-    values = np.asarray(samples, np.float64)
+    values = np.asarray(samples.cpu() if isinstance(samples, torch.Tensor) else samples, np.float64)
     return Figure(key, layer, title, float(np.nanmean(values)), PERCENT, values, bootstrap_interval(values))
 
 
 def structure(subject: Subject) -> Iterator[Figure]:
     """How sparse, live, apart and consistent the features are."""
     for layer, features in subject.whole.items():
-        codes = features.codes
+        codes = placed(features.codes)
         if features.labels is not None and (features.labels >= 0).any():
             yield from _consistency(features, layer)
         yield Figure("sparsity", layer, "sparsity", metrics.sparsity(codes))
@@ -76,7 +79,7 @@ def structure(subject: Subject) -> Iterator[Figure]:
         factors = subject.trained.test.factors if subject.trained else {}
         if factors and features.shape[1] > 1:  # known of drawn data alone
             for binning in ("equal-width", "zero-quantiles"):
-                gap = metrics.mutual_information_gap(codes, factors, binning=binning)
+                gap = metrics.mutual_information_gap(features.codes, factors, binning=binning)
                 key = f"mutual_information_gap_{binning}"
                 yield Figure(key, layer, f"mutual information gap, {binning} bins", gap.value, DECIMALS)
 
@@ -84,14 +87,8 @@ def structure(subject: Subject) -> Iterator[Figure]:
 def _consistency(features: Features, layer: Layer) -> Iterator[Figure]:
     labels = np.asarray(features.labels)
     codes, labels = features.codes[labels >= 0], labels[labels >= 0]
-    found = metrics.class_consistency(codes, labels)
-    rng = np.random.default_rng(0)
-    drawn = []
-    for _ in range(_RESAMPLES):
-        rows = np.sort(rng.integers(0, len(labels), len(labels)))
-        again = metrics.class_consistency(codes[rows], labels[rows], permutations=0)
-        drawn.append((again.value, again.supported))
-    reach = 1.96 * np.std(drawn, axis=0, ddof=1)
+    found = metrics.class_consistency(placed(codes), labels)
+    reach = 1.96 * consistency_errors(codes, labels, found.min_support)
     for i, (key, title, value) in enumerate(
         (
             ("class_consistency", "class consistency", found.value),
@@ -107,13 +104,17 @@ def _consistency(features: Features, layer: Layer) -> Iterator[Figure]:
 def neighbours(subject: Subject) -> Iterator[Figure]:
     """Retrieval, and the k nearest as a classifier."""
     for layer, features in subject.whole.items():
-        if (np.asarray(features.labels) >= 0).sum() > 10:
-            at_10 = metrics.precision_at_k(features.codes, features.labels, k=10, reduce=False)
+        if features.labels is None:
+            raise InputError("the features have no labels")
+        if (features.labels >= 0).sum() > 10:
+            codes = placed(features.codes)
+            at_10 = metrics.precision_at_k(codes, features.labels, k=10, reduce=False)
             yield _mean_figure("precision_at_10", layer, "precision@10", at_10)
-            average = metrics.mean_average_precision(features.codes, features.labels, k=10, reduce=False)
+            average = metrics.mean_average_precision(codes, features.labels, k=10, reduce=False)
             yield _mean_figure("map_at_10", layer, "mAP@10", average)
-        hits = neighbour_hits(subject.train[layer], subject.test[layer])
-        yield _mean_figure("neighbours", layer, "20 nearest neighbours", hits)
+        if subject.train:
+            hits = neighbour_hits(subject.train[layer], subject.test[layer])
+            yield _mean_figure("neighbours", layer, "20 nearest neighbours", hits)
 
 
 def probe(subject: Subject) -> Iterator[Figure]:
@@ -147,12 +148,13 @@ def sepin(subject: Subject) -> Iterator[Figure]:
     views = [viewed_source(first, trained.config.views, view, trained.config.seed) for view in (0, 1)]
     seen = [trained.model.embed(source, "both", media=False) for source in views]
     for layer in ("encoder", "projector"):
-        found = metrics.sepin(seen[0][layer].codes, seen[1][layer].codes, k=(1, 10, 100, None))
+        first_codes, second_codes = (placed(both[layer].codes) for both in seen)
+        found = metrics.sepin(first_codes, second_codes, k=(1, 10, 100, None))
         for k, value in found.at.items():
             error = found.standard_error[k]
             key, title = ("sepin_all", "SEPIN, all") if k is None else (f"sepin_at_{k}", f"SEPIN@{k}")
             reach = (value - 1.96 * error, value + 1.96 * error)
-            yield Figure(key, layer, title, value, "{:.4f}", None, reach)
+            yield Figure(key, layer, title, value, "{:.4g}", None, reach, f"SEPIN: {found.variant}")
 
 
 def corruptions(subject: Subject) -> Iterator[Figure]:
@@ -227,5 +229,5 @@ PARTS: dict[str, Callable[..., Iterator[Figure]]] = {
     "augmented-probe": augmented,
     "fine-tuning": fine_tuning,
 }
-NEED_LABELS = {"probe", "neighbours", "few-labels", "label-noise", "corruptions", "augmented-probe", "fine-tuning"}
+NEED_PROBE = {"probe", "few-labels", "label-noise", "corruptions", "augmented-probe", "fine-tuning"}
 NEED_RUN = {"sepin", "corruptions", "augmented-probe", "fine-tuning"}

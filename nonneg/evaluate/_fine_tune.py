@@ -104,13 +104,15 @@ def fine_tune(
     head = _head(trial.model, trial.classes, projector, rectify, rectify_weight, seed).to(trial.device)
 
     def logits(views: Tensor) -> Tensor:
-        out: Tensor = head.train()(trial.codes(views, "encoder"))
+        out: Tensor = head(trial.codes(views, "encoder"))
         return out
 
     @torch.no_grad()
     def accuracy() -> float:
         codes, labels = trial.test_codes("encoder")
-        return share_of_correct(head.eval()(codes), labels)
+        told = share_of_correct(head.eval()(codes), labels)
+        head.train()
+        return told
 
     parameters = [*trial.model.encoder.parameters(), *head.parameters()]
     curve = fit(name, trial, logits, parameters, accuracy, config, progress)
@@ -131,7 +133,8 @@ class _NonNegativeLinear(nn.Linear):
 def _head(
     model: Model, classes: int, projector: bool, rectify: Rectify, rectify_weight: bool, seed: int
 ) -> nn.Sequential:
-    with torch.random.fork_rng([]):
+    device = next(model.parameters()).device
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         if projector:
             config = replace(model.config, rectify=rectify, top_k=0)

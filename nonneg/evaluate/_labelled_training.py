@@ -4,6 +4,7 @@ import copy
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from nonneg.training._progress import progress_bar
 from nonneg.training.loop import epoch_order
 from nonneg.views import ViewConfig, random_views
 
+_VALUES_AT_A_TIME = 2**24  # of views on a GPU: 64 MB
 CROP_AND_FLIP = ViewConfig(crop_least=0.08, flip_p=0.5)
 
 
@@ -97,18 +99,21 @@ def fit(
     accuracy: Callable[[], float],
     config: TrainConfig,
     progress: bool,
+    frozen: Callable[[Tensor], Tensor] = lambda views: views,
 ) -> tuple[float, ...]:
     """Cross entropy by the config's optimiser, its learning rate lowered along a cosine.
 
     Args:
         name: what refusals and the bar say.
         trial: the samples.
-        logits: views `(batch, channels, height, width)` in 0 to 1 to `(batch, classes)`.
+        logits: views `(batch, channels, height, width)` in 0 to 1, or what `frozen` makes of them, to
+            `(batch, classes)`.
         parameters: what is trained.
         accuracy: asked after each epoch.
         config: views, epochs, batch size, optimiser and seed. A last, smaller batch is left out, unless it is
             the only one.
         progress: show a bar.
+        frozen: what is done to views before, by layers that are not trained.
 
     Returns:
         The accuracies, one an epoch.
@@ -117,6 +122,7 @@ def fit(
     batch_size = min(config.batch_size, len(rows))
     per_epoch = len(rows) // batch_size
     views = replace(config.views, size=config.views.size or trial.model.config.image_size)
+    together = _batches_together(trial, views, batch_size)
     optimiser, feed = optimiser_of(parameters, config, device), open_feed(trial.train, config, device)
     curve, done = [], 0
     # A network may have dropout: its random numbers are the seed's, and the caller's go on as if nothing had been.
@@ -128,24 +134,39 @@ def fit(
         for epoch in range(config.epochs):
             total = torch.zeros((), device=device)
             order = rows[epoch_order(len(rows), config.seed, epoch)][: per_epoch * batch_size]
-            for batch in feed.batches(order.view(per_epoch, batch_size)):
-                lr = learning_rate(config, done, config.epochs * per_epoch, warmup=0)
-                set_learning_rate(optimiser, lr)
-                images = batch.images.permute(0, 3, 1, 2)
-                seen = random_views(images, batch.samples, views, config.seed, epoch, views=1)
-                assert batch.labels is not None  # refused before
-                loss = F.cross_entropy(logits(seen), batch.labels)
-                optimiser.zero_grad()
-                loss.backward()
-                optimiser.step()
-                total += loss.detach()
-                done += 1
+            coming = feed.batches(order.view(per_epoch, batch_size))
+            while batches := list(islice(coming, together)):
+                images = torch.cat([batch.images for batch in batches]).permute(0, 3, 1, 2)
+                samples = torch.cat([batch.samples for batch in batches])
+                seen = frozen(random_views(images, samples, views, config.seed, epoch, views=1))
+                for batch, inputs in zip(batches, seen.split(batch_size), strict=True):
+                    lr = learning_rate(config, done, config.epochs * per_epoch, warmup=0)
+                    set_learning_rate(optimiser, lr)
+                    assert batch.labels is not None  # refused before
+                    loss = F.cross_entropy(logits(inputs), batch.labels)
+                    optimiser.zero_grad()
+                    loss.backward()
+                    optimiser.step()
+                    total += loss.detach()
+                    done += 1
             mean_loss = float(total) / per_epoch
             if not math.isfinite(mean_loss):
                 raise InputError(f"{name}: the loss became {mean_loss} in epoch {epoch + 1}; lower learning_rate")
             curve.append(accuracy())
             bar({"epoch": epoch + 1, "loss": mean_loss, "lr": lr})
     return tuple(curve)
+
+
+def _batches_together(trial: Trial, views: ViewConfig, batch_size: int) -> int:
+    """A GPU is done with the views of a small batch before the host has launched the next ones: it gets many at once.
+
+    What comes out is the same, as a view follows from its sample's number.
+    """
+    if trial.device.type != "cuda":
+        return 1
+    _, height, width, channels = trial.train.images.shape
+    values = batch_size * channels * (views.size**2 or height * width)
+    return max(1, _VALUES_AT_A_TIME // int(values))
 
 
 def share_of_correct(logits: Tensor, labels: Tensor) -> float:

@@ -8,9 +8,9 @@ import torch
 from rich.progress import Progress, TaskID
 
 from nonneg.errors import InputError
-from nonneg.evaluate._figures import NEED_LABELS, NEED_RUN, PARTS, Figure, shifted, transfer
+from nonneg.evaluate._figures import NEED_PROBE, NEED_RUN, PARTS, Figure, shifted, transfer
 from nonneg.evaluate._measurement import Measured, Measurement
-from nonneg.evaluate._subject import Subject, open_subject, parted
+from nonneg.evaluate._subject import Subject, is_run, open_subject, parted
 from nonneg.features import Features
 from nonneg.models import Layer
 from nonneg.progress import progress_bar
@@ -23,6 +23,7 @@ def measure(
     *subjects: Features | str,
     train: Sequence[Features | str] = (),
     labels: str | None = None,
+    train_labels: str | None = None,
     data: str | None = None,
     parts: Iterable[str] = USUAL_PARTS,
     transfer_to: Sequence[str] = (),
@@ -42,6 +43,7 @@ def measure(
             commas between are one thing trained with several seeds: `"runs/a-0,runs/a-1"`.
         train: for subjects that are features: what to fit probes on, one each, in order.
         labels: a file of labels, for files of vectors.
+        train_labels: the same for those of `train`.
         data: images to measure runs on instead of those they were trained on.
         parts: some of structure, probe, neighbours, few-labels, label-noise, and for runs sepin, corruptions,
             augmented-probe, fine-tuning. What needs labels or a run is left out where there is none, with a note.
@@ -70,6 +72,9 @@ def measure(
     if len(set(called)) < len(called):
         raise InputError(f"names has {called}, expected a different one for each subject")
     fitted_on: list[Features | str | None] = [*train] or [None] * len(subjects)
+    # Beside a run's two layers features have their place; among themselves all of them are of one.
+    beside_runs = any(is_run(path) for each in subjects if isinstance(each, str) for path in each.split(","))
+    layer: Layer | None = None if beside_runs else "projector"
     columns: dict[str, tuple[Measured, ...]] = {}
     with progress_bar(progress) as bar:
         task = bar.add_task("", total=None)
@@ -85,7 +90,7 @@ def measure(
                     fine_tune_epochs,
                     partial(_say, bar, task, name),
                 )
-                for opened in _opened(subject, fit, labels, data)
+                for opened in _opened(subject, fit, labels, train_labels, data, layer)
             )
     return Measurement(columns, _facts())
 
@@ -115,13 +120,13 @@ def measure_subject(
     work |= {f"transfer to {data}": transfer(subject, data) for data in transfer_to}
     work |= {f"shifted to {data}": shifted(subject, data) for data in shifted_to}
     figures: dict[tuple[str, Layer], Figure] = {}
-    notes = []
+    notes, left_out = [], dict[str, list[str]]()
     for part, found in work.items():
         if subject.trained is None and (part in NEED_RUN or part not in PARTS):
-            notes.append(f"{part} was left out: it needs a trained run, which {subject.path} is not")
+            left_out.setdefault(f"{subject.path} is no trained run", []).append(part)
             continue
-        if not subject.test and part in NEED_LABELS:
-            notes.append(f"{part} was left out: {subject.path} has no labels")
+        if not subject.train and part in NEED_PROBE:
+            left_out.setdefault(f"{subject.path} comes {subject.protocol}", []).append(part)
             continue
         begun(part)
         try:
@@ -132,6 +137,7 @@ def measure_subject(
                 raise
             # What the subject's own data is too small for; the other parts stay.
             notes.append(f"{part} could not be measured: {error}")
+    notes += [f"left out, as {reason}: {', '.join(lacking)}" for reason, lacking in left_out.items()]
     if not figures:
         raise InputError(f"{subject.path}: nothing could be measured: {'; '.join(notes)}")
     return Measured(subject.path, subject.seed, subject.protocol, figures, subject.samples, tuple(notes))
@@ -146,18 +152,23 @@ def _checked_parts(parts: Iterable[str]) -> list[str]:
 
 
 def _opened(
-    subject: Features | str, train: Features | str | None, labels: str | None, data: str | None
+    subject: Features | str,
+    train: Features | str | None,
+    labels: str | None,
+    train_labels: str | None,
+    data: str | None,
+    layer: Layer | None,
 ) -> Iterator[Subject]:
     if isinstance(subject, Features):
         if isinstance(train, str):
             raise InputError(f"train has the path {train}, expected Features, as the subject is")
-        yield parted(subject, "features", train)
+        yield parted(subject, "features", train, layer=layer)
         return
     if isinstance(train, Features):
         raise InputError(f"train has Features, expected a path, as the subject {subject} is")
     seeds = set()
     for path in subject.split(","):
-        opened = open_subject(path, train, labels, data)
+        opened = open_subject(path, train, labels, data, train_labels=train_labels, layer=layer)
         if "," in subject and (opened.seed is None or opened.seed in seeds):
             found = "no seed" if opened.seed is None else f"seed {opened.seed}, as another of its column"
             raise InputError(f"{path} has {found}, expected runs with a seed of their own")

@@ -56,6 +56,7 @@ class Measured:
                 "value": _number(figure.value),
                 "interval": _pair(figure.interval),
                 "form": figure.form,
+                "variant": figure.variant,
             }
             for figure in self.figures.values()
         ]
@@ -70,8 +71,8 @@ class Measured:
             value = math.nan if line["value"] is None else line["value"]
             low_high = None if line["interval"] is None else (line["interval"][0], line["interval"][1])
             interval = None if low_high is None or None in low_high else low_high
-            figure = Figure(line["key"], line["layer"], line["title"], value, line["form"], None, interval)
-            figures[figure.key, figure.layer] = figure
+            how = line["form"], None, interval, line.get("variant", "")
+            figures[line["key"], line["layer"]] = Figure(line["key"], line["layer"], line["title"], value, *how)
         return cls(
             told["path"], told["seed"], told["protocol"], figures, told.get("samples", ""), tuple(told.get("notes", ()))
         )
@@ -253,6 +254,8 @@ class Measurement:
         yield from dict.fromkeys(
             f"{name}: {note}" for name, column in self.columns.items() for one in column for note in one.notes
         )
+        measured = (figure for column in self.columns.values() for one in column for figure in one.figures.values())
+        yield from dict.fromkeys(f"{figure.variant}." for figure in measured if figure.variant)
         several = any(len(column) > 1 for column in self.columns.values())
         if several:
             yield "± is the standard deviation over seeds."

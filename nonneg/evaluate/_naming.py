@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import CountVectorizer
 
 from nonneg.errors import InputError
+from nonneg.evaluate._active import active_ones
 from nonneg.features import Features
-from nonneg.metrics import EPSILON
 
 _LEAST_TEXTS = 3  # that a word must be in to name anything
 _WORD = r"(?u)\b[^\W\d_]{3,}\b"  # three letters or more, no digits
@@ -62,7 +62,7 @@ def suggest_names(features: Features, words: int = 3, least_active: int = 10, se
     vocabulary = vectoriser.get_feature_names_out()
     order = np.random.default_rng(seed).permutation(len(texts))
     chosen, kept = order[: len(order) // 2], order[len(order) // 2 :]
-    active = _active(features.codes)
+    active = active_ones(features.codes)
     often = np.minimum(*(np.asarray(active[rows].sum(axis=0)).ravel() for rows in (chosen, kept)))
     suggestions = {}
     candidates = np.flatnonzero(often >= least_active)
@@ -78,16 +78,6 @@ def suggest_names(features: Features, words: int = 3, least_active: int = 10, se
                 named = tuple(str(vocabulary[i]) for i in best)
                 suggestions[int(feature)] = Suggestion(named, _above(hits[fires], hits[~fires]), int(fires.sum()))
     return suggestions
-
-
-def _active(codes: Any) -> sp.csr_array:
-    """Ones where a feature is above 1e-5 of its row's length: what the metrics call active."""
-    matrix = sp.csr_array(codes).astype(np.float32)
-    lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
-    least = np.repeat(EPSILON * lengths, np.diff(matrix.indptr))
-    ones = sp.csr_array(((np.abs(matrix.data) > least).astype(np.float32), matrix.indices, matrix.indptr), matrix.shape)
-    ones.eliminate_zeros()
-    return ones
 
 
 def _log_odds(active: Any, contains: Any) -> Any:

@@ -4,20 +4,24 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from nonneg.errors import InputError
 from nonneg.evaluate._probe import labelled, renumbered, require_labels
 from nonneg.features import Features
 
 _CHUNK = 1024  # test samples at a time: similarities take chunk x train entries
+_ROUNDING = 1e-6  # within which two train samples are as near
 
 
 def neighbour_hits(
     train: Features, test: Features, k: int = 20, temperature: float = 0.07, device: str | torch.device | None = None
 ) -> npt.NDArray[np.bool_]:
-    """Which labelled test samples their `k` nearest train samples tell right; one with an empty code never is.
+    """Which labelled test samples their `k` nearest train samples tell right.
 
-    Neighbours by cosine vote with weight exp(cosine / temperature), as is usual for contrastive features.
+    Neighbours by cosine vote with weight exp(cosine / temperature), as is usual for contrastive features. Sparse codes
+    are often level: of train samples that are as near as the last one of the k, each has its share of the vote, so
+    that their order does not matter. To a sample with an empty code all are as near.
 
     Args:
         train, test: features with labels.
@@ -39,12 +43,26 @@ def neighbour_hits(
     queries, truth = labelled(test, place)
     truth = renumbered(truth, train, test)
     known, queries = F.normalize(x.float()), F.normalize(queries.float())
-    is_empty = ~queries.any(1)  # as near to all
     classes, y = torch.unique(y, return_inverse=True)
     hits = []
     for start in range(0, len(queries), _CHUNK):
-        nearest = (queries[start : start + _CHUNK] @ known.T).topk(min(k, len(known)), dim=1)
-        votes = torch.zeros(len(nearest.values), len(classes), device=place)
-        votes.scatter_add_(1, y[nearest.indices], ((nearest.values - 1) / temperature).exp())
+        votes = _votes(queries[start : start + _CHUNK] @ known.T, y, len(classes), k, temperature)
         hits.append(classes[votes.argmax(1)] == truth[start : start + _CHUNK])
-    return (torch.cat(hits) & ~is_empty).cpu().numpy()
+    return torch.cat(hits).cpu().numpy()
+
+
+def _votes(cosine: Tensor, y: Tensor, classes: int, k: int, temperature: float) -> Tensor:
+    """`(queries, classes)` of `(queries, train samples)` cosines and `(train samples,)` classes."""
+    k = min(k, cosine.shape[1])
+    nearest = cosine.topk(k, dim=1)
+    votes = torch.zeros(len(cosine), classes, device=cosine.device)
+    votes.scatter_add_(1, y[nearest.indices], ((nearest.values - 1) / temperature).exp())
+    last = nearest.values[:, -1:]
+    contested = ((cosine >= last - _ROUNDING).sum(1) > k).nonzero().squeeze(1)
+    if len(contested):
+        cosine, last = cosine[contested], last[contested]
+        above, level = cosine > last + _ROUNDING, (cosine - last).abs() <= _ROUNDING
+        share = (k - above.sum(1, keepdim=True)) / level.sum(1, keepdim=True)
+        weights = ((cosine - 1) / temperature).exp() * (above + share * level)
+        votes[contested] = torch.zeros(classes, len(contested), device=votes.device).index_add_(0, y, weights.T).T
+    return votes

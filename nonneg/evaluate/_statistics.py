@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from nonneg.evaluate._active import active_ones
+
 Array = npt.NDArray[np.float64]
 _RESAMPLES = 2_000
+_CONSISTENCY_RESAMPLES = 40  # enough for a standard error
 _BLOCK = 4_000_000  # drawn counts held at a time
 
 
@@ -51,6 +55,39 @@ def bootstrap_interval(
         means.append(drawn @ distinct / len(given))
     low, high = np.quantile(np.concatenate(means), [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def consistency_errors(codes: Any, labels: npt.NDArray[np.int64], min_support: int, seed: int = 0) -> Array:
+    """Standard errors of class consistency, of all live features and of those with enough support, by the bootstrap.
+
+    Another draw of the samples counts each of them so many times, and counts of classes are sums: all draws are one
+    product with the active entries of each class.
+
+    Args:
+        codes: `(samples, features)`.
+        labels: `(samples,)` from 0 on.
+        min_support: active samples that a feature needs.
+        seed: of the draws.
+
+    Example:
+        >>> codes = np.eye(2)[np.arange(100) % 2]
+        >>> consistency_errors(codes, np.arange(100) % 2, min_support=10)
+        array([0., 0.])
+    """
+    rng, samples = np.random.default_rng(seed), len(labels)
+    times = np.stack(
+        [np.bincount(rng.integers(0, samples, samples), minlength=samples) for _ in range(_CONSISTENCY_RESAMPLES)],
+        axis=1,
+    ).astype(np.float32)
+    active = active_ones(codes)
+    commonest = support = np.zeros((active.shape[1], times.shape[1]), np.float32)
+    for label in np.unique(labels):
+        counts = active[labels == label].T @ times[labels == label]
+        commonest, support = np.maximum(commonest, counts), support + counts
+    share = commonest / np.maximum(support, 1)
+    with np.errstate(invalid="ignore"):  # a draw without any such feature has no mean
+        means = [(share * kept).sum(0) / kept.sum(0) for kept in (support > 0, support >= max(min_support, 1))]
+    return np.asarray(np.std(means, axis=1, ddof=1))
 
 
 def paired_difference(first: Sequence[float] | Array, second: Sequence[float] | Array, over: str) -> Difference:

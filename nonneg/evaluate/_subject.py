@@ -40,7 +40,7 @@ class Subject:
         whole: layer to the features whose structure is looked at.
         train, test: layer to the features that a probe is fitted on and told.
         trained: its model and images, where it is a run.
-        protocol: how train and test came about.
+        protocol: how train and test came about, or what it lacks where there are none.
         samples: a digest of the ids and labels of `whole`, in order: of subjects that share it, samples can be paired.
     """
 
@@ -54,8 +54,20 @@ class Subject:
     samples: str
 
 
+def is_run(path: str) -> bool:
+    """Whether it is the folder of a trained run, which can be embedded."""
+    return (Path(path) / "config.toml").is_file()
+
+
 def open_subject(
-    path: str, train: str | None = None, labels: str | None = None, data: str | None = None, device: str | None = None
+    path: str,
+    train: str | None = None,
+    labels: str | None = None,
+    data: str | None = None,
+    device: str | None = None,
+    *,
+    train_labels: str | None = None,
+    layer: Layer | None = None,
 ) -> Subject:
     """Find and open what was named.
 
@@ -65,21 +77,31 @@ def open_subject(
         labels: a file of labels, one a row, for a file of vectors.
         data: images to measure a run on instead of those it was trained on; with splits train and test.
         device: where to embed; a CUDA device if there is one.
+        train_labels: a file of labels for `train`, where that is a file of vectors.
+        layer: what features count as; the layer that they say they are of if left out.
     """
-    if (Path(path) / "config.toml").is_file():
-        for name, given in (("train", train), ("labels", labels)):
+    if is_run(path):
+        for name, given in (("train", train), ("labels", labels), ("train_labels", train_labels)):
             if given is not None:
                 raise InputError(f"{name} is given for the run {path}, which has its own, expected none")
         return _of_run(path, data, device)
     features = open_features(path, labels)
     if data is not None:
         raise InputError(f"data is given for {path}, which is no trained run, expected none")
-    return parted(features, path, None if train is None else open_features(train), train or "")
+    fitted_on = None if train is None else open_features(train, train_labels)
+    return parted(features, path, fitted_on, train or "", layer)
 
 
-def parted(features: Features, path: str, train: Features | None = None, train_path: str = "other features") -> Subject:
+def parted(
+    features: Features,
+    path: str,
+    train: Features | None = None,
+    train_path: str = "other features",
+    layer: Layer | None = None,
+) -> Subject:
     """Features to fit on and features to tell: `train` and all of them, or of their labelled rows 80% and the rest."""
-    layer: Layer = "encoder" if features.provenance.get("layer") == "encoder" else "projector"
+    if layer is None:
+        layer = "encoder" if features.provenance.get("layer") == "encoder" else "projector"
     whole, samples = {layer: features}, _digest(features)
     if features.labels is None or not (features.labels >= 0).any():
         return Subject(path, None, whole, {}, {}, None, "without labels", samples)
@@ -92,10 +114,11 @@ def parted(features: Features, path: str, train: Features | None = None, train_p
     rows = np.flatnonzero(labels >= 0)
     _, counts = np.unique(labels[rows], return_counts=True)
     if len(counts) < 2 or counts.min() < 2 or len(rows) < 10 * len(counts):
-        raise InputError(
-            f"{path} has {len(rows)} labelled samples of {len(counts)} classes, the smallest of {counts.min()},"
-            " expected 2 classes or more with 10 samples each, and no class of one"
+        too_few = (
+            f"with {len(rows)} labelled samples of {len(counts)} classes, the smallest of {counts.min()}, where a probe"
+            " needs 2 classes or more with 10 samples each, and no class of one"
         )
+        return Subject(path, None, whole, {}, {}, None, too_few, samples)
     fit, kept = _parts(labels, rows)
     told = f"probes fitted on {1 - _TEST_SHARE:.0%} of the labelled rows, told on the others, split with seed 0"
     parts = (rows_of(features, part) for part in (fit, kept))
@@ -137,9 +160,12 @@ def _of_run(path: str, data: str | None, device: str | None) -> Subject:
     model.to(place)
     sources = split_sources(model, data or config.data, config.skip_broken)
     train, test = (model.embed(source, "both", media=False) for source in sources)
-    told = f"probes fitted on {sources[0].name}, {len(sources[0]):,} samples, told on {sources[1].name}"
+    known = [0 if source.labels is None else int((source.labels >= 0).sum()) for source in sources]
+    told = f"probes fitted on {sources[0].name}, {known[0]:,} labelled samples, told on {sources[1].name}"
     if sources[0].name == sources[1].name:
         told = f"probes fitted on 80% of {sources[0].name}, which the run has seen whole, told on the rest"
+    if not all(known):
+        told, train = "without labels", {}
     trained = Trained(model, config, *sources)
     return Subject(path, config.seed, test, train, test, trained, told, _digest(test["encoder"]))
 

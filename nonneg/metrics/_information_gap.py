@@ -60,14 +60,17 @@ def mutual_information_gap(
     if binning not in ("equal-width", "zero-quantiles"):
         raise ValueError(f"mutual_information_gap: binning is {binning!r}, expected 'equal-width' or 'zero-quantiles'")
     dense = as_dense(z, "mutual_information_gap")
-    cut = _equal_width(dense, bins) if binning == "equal-width" else _zero_quantiles(dense, bins)
+    in_bins = _equal_width if binning == "equal-width" else _zero_quantiles
+    whole = in_bins(dense, bins)
     per_factor = {}
     for name, values in _named(factors).items():
-        y = as_labels(values, samples, "mutual_information_gap", f"values of factor {name}").to(cut.device)
-        entropy = float(_entropy(torch.bincount(y[y >= 0])[None]))
+        y = as_labels(values, samples, "mutual_information_gap", f"values of factor {name}").to(dense.device)
+        known = y >= 0
+        entropy = float(_entropy(torch.bincount(y[known])[None]))
         if entropy == 0:
             raise ValueError(f"mutual_information_gap: factor {name} has one value only, expected two or more")
-        best = information(cut[y >= 0], y[y >= 0], bins).topk(2).values
+        cut = whole if bool(known.all()) else in_bins(dense[known], bins)
+        best = information(cut, y[known], bins).topk(2).values
         per_factor[name] = float(best[0] - best[1]) / entropy
     how = "equal width" if binning == "equal-width" else "one of inactive entries, the others of equally many active"
     value = sum(per_factor.values()) / len(per_factor)

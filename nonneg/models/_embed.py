@@ -129,8 +129,8 @@ def source_for(
         top, left = (height - side) // 2, (width - side) // 2
         return dataclasses.replace(source, images=source.images[:, top : top + side, left : left + side])
     raise InputError(
-        f"{source.name} has images of {width} x {height} pixels, the model was trained on {side} x {side}; set"
-        f" --image-size {side} to resize image files, or 0 to take them as they are"
+        f"{source.name} has images of {width} x {height} pixels, the model was trained on {side} x {side};"
+        f" nonneg embed takes them with --image-size {side}, which resizes image files, or 0, as they are"
     )
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from nonneg.data import open_source
 from nonneg.durable import claim_folder, read_plainly, write_bytes
-from nonneg.errors import InputError
+from nonneg.errors import InputError, StoppedError
 from nonneg.evaluate import (
     PARTS,
     fine_tune,
@@ -41,6 +41,7 @@ HEADS: dict[str, dict[str, Any]] = {  # name to whether it has a projector of it
 }
 STARTS = ("scratch", "fine-tuned")
 _PLAN, _DONE, _RUNS, _FEATURES = "plan.json", "done", "runs", "features"
+_PICTURES = "pictures"
 
 Step = tuple[str, Callable[[], Any]]
 
@@ -76,10 +77,14 @@ def reproduce(plan: Plan, out: Path, page: Path, overwrite: bool = False) -> Pat
     for number, (name, work) in enumerate(steps, 1):
         if study.read(name) is None:
             console.print(f"[{number} of {len(steps)}] {name}", highlight=False, markup=False)
-            study.write(name, work())
-        # After each step: whoever stops it has a page of what is done.
-        write_page(page, plan, {step: study.read(step) for step, _ in steps})
-    return page
+            try:
+                study.write(name, work())
+            except StoppedError as error:
+                error.args = (f"stopped in {name}, of which {out} holds what was done: the same command goes on",)
+                raise
+            # After each step: whoever stops it has a page of what is done.
+            write_page(page, plan, {step: study.read(step) for step, _ in steps})
+    return write_page(page, plan, {step: study.read(step) for step, _ in steps})
 
 
 def _refuse_another(out: Path, asked: dict[str, Any]) -> None:
@@ -115,7 +120,7 @@ class Study:
         seeds, supervised_seeds = range(self.plan.seeds), range(self.plan.supervised_seeds)
         for seed, side in itertools.product(seeds, SIDES):
             yield f"{side}, seed {seed}", partial(self.measured, side, seed)
-        yield "pictures", self.pictures
+        yield _PICTURES, self.pictures
         for side in SIDES:
             yield f"selection, {side}", partial(self.selection, side)
         yield "matching", self.matching
@@ -133,7 +138,10 @@ class Study:
         if not path.is_file():
             return None
         with read_plainly(path):
-            return json.loads(path.read_text(encoding="utf-8"))
+            figures = json.loads(path.read_text(encoding="utf-8"))
+        if name == _PICTURES and not all((self.page.with_suffix("") / file).is_file() for file in figures.values()):
+            return None  # of another page
+        return figures
 
     def write(self, name: str, figures: Any) -> None:
         self._path(name).parent.mkdir(parents=True, exist_ok=True)
@@ -206,11 +214,16 @@ class Study:
         return {"accuracy": found.accuracy, "curve": list(found.curve), "epochs": epochs}
 
     def activation(self, activation: Activation) -> dict[str, Any]:
-        """One map at the projector's end, all else equal, seed 0."""
+        """One map at the projector's end, all else equal, seed 0; or why it could not be trained."""
         config = dataclasses.replace(self._with_epochs(self.config, self.plan.ablation_epochs), rectify=activation)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "NonNegative.* is a control")  # the page says so
-            run = _trained(config, self.out / _RUNS / f"activation-{activation}", activation)
+            try:
+                run = _trained(config, self.out / _RUNS / f"activation-{activation}", activation)
+            except StoppedError:
+                raise
+            except InputError as error:  # it diverged, or all of its features died
+                return {"failed": str(error)}
             return measure_subject(open_subject(str(run)), ("structure", "probe", "neighbours")).to_dict()
 
     def pictures(self) -> dict[str, str]:
@@ -236,4 +249,5 @@ def _place() -> str:
 
 def _trained(config: TrainConfig, run: Path, title: str) -> Path:
     """The run, trained or taken up if it is not finished."""
-    return run if (run / "model").is_dir() else train(config, run, title=title)
+    is_whole = (run / "model" / "config.json").is_file()  # which is written last
+    return run if is_whole else train(config, run, title=title)

@@ -66,7 +66,7 @@ def write_page(path: Path, plan: Plan, results: Results) -> Path:
 
 def _head(plan: Plan) -> str:
     return (
-        f"# {plan.recipe}: CL and NCL, by the paper's recipe\n\n"
+        f"# {plan.recipe}: CL and NCL, side by side\n\n"
         "Contrastive learning without (CL) and with (NCL) a non-negative map at the projector's end; all else is the"
         f" same. Figures are of the test split; nothing was chosen by them. {MADE_BY}"
     )
@@ -204,19 +204,21 @@ def _supervised(plan: Plan, results: Results, folder: Path) -> str:
             _table(headings, rows),
             f"![Accuracy over the epochs]({folder.name}/{drawn.name})",
             f"From scratch {plan.supervised_epochs} epochs; fine-tuned {plan.fine_tune_epochs} epochs, CE from CL's"
-            " encoder and NCE from NCL's. Without a projector a ResNet's features are non-negative as they are, so NCE"
-            " rectifies the classifier's weight; with one (MLP), the projector's output.",
+            " encoder and NCE from NCL's. Without a projector the encoder's features are non-negative as they are, so"
+            " NCE rectifies the classifier's weight; with one (MLP), the projector's output.",
         ]
     )
 
 
 def _activations(plan: Plan, results: Results) -> str:
-    rows = []
+    rows, failed = [], []
     for activation in ACTIVATIONS:
         if (told := results.get(f"activation, {activation}")) is not None:
-            figures = Measured.from_dict(told).figures
-            kept = [figures[key, layer] for key, layer in _NEEDED.items()]  # type: ignore[index]
-            rows.append([activation, *(figure.form.format(figure.value) for figure in kept)])
+            figures = {} if "failed" in told else Measured.from_dict(told).figures
+            kept = [figures.get((key, layer)) for key, layer in _NEEDED.items()]  # type: ignore[arg-type]
+            rows.append([activation, *("—" if figure is None else figure.form.format(figure.value) for figure in kept)])
+            if "failed" in told:
+                failed.append(f"{activation}: {told['failed']}.")
     if not rows:
         return ""
     headings = ["", "linear probe, encoder", "class consistency, 10 or more active", "sparsity", "live", "precision@10"]
@@ -225,6 +227,7 @@ def _activations(plan: Plan, results: Results) -> str:
             "## The map at the projector's end",
             _table(headings, rows),
             f"{plan.ablation_epochs} epochs, seed 0. gelu and leaky relu are controls: they are not non-negative.",
+            *failed,
         ]
     )
 

@@ -1,5 +1,6 @@
 """One step: views, features, loss, gradient, update; run plainly, with its forward pass compiled, or as one graph."""
 
+import gc
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -183,8 +184,16 @@ class _Graph:
 
     def _record(self) -> None:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self.stream):
-            self._all()
+        # The graph of an earlier run, were it collected while this one is recorded, would end the recording.
+        gc.collect()
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            with torch.cuda.graph(graph, stream=self.stream):
+                self._all()
+        finally:
+            if collects:
+                gc.enable()
         self.graph = graph
         graph.replay()
 

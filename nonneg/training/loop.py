@@ -4,7 +4,8 @@ import hashlib
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,20 @@ def train(
     with _open_run(Path(out), config, overwrite, fabric) as run:
         if fabric.is_global_zero:
             run.record_broken(source.skipped)
-        _train(run, network, source, classes, config, fabric, path, progress, title)
+        with _fastest_kernels():
+            _train(run, network, source, classes, config, fabric, path, progress, title)
     return run.folder
+
+
+@contextmanager
+def _fastest_kernels() -> Iterator[None]:
+    """Every step has the same shapes: it pays to try which kernel is fastest. What comes after has its own shapes."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
 def _train(
@@ -94,7 +107,6 @@ def _train(
     dtype = torch.float64 if config.precision == "64-true" else torch.float32
     network.to(fabric.device, dtype)
     if fabric.device.type == "cuda":
-        torch.backends.cudnn.benchmark = True  # every step has the same shapes: it pays to try which kernel is fastest
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if fabric.world_size > 1:
             network = nn.SyncBatchNorm.convert_sync_batchnorm(network)

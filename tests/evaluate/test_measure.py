@@ -61,17 +61,43 @@ def test_without_labels_only_what_needs_none_is_measured():
     found = measure(Features(clusters(0).codes), progress=False)
     keys = {key for key, _ in found.rows}
     assert "sparsity" in keys and not keys & {"probe", "class_consistency", "precision_at_10"}
-    assert "probe was left out: features has no labels" in found.columns["features"][0].notes
+    assert found.columns["features"][0].notes == (
+        "neighbours could not be measured: the features have no labels",
+        "left out, as features comes without labels: probe, few-labels, label-noise",
+    )
 
 
 def test_what_needs_a_run_is_left_out_of_features_with_a_note():
     found = measure(clusters(0), parts=["structure", "sepin"], shifted_to=["digits"], progress=False)
-    assert found.columns["features"][0].notes == (
-        "sepin was left out: it needs a trained run, which features is not",
-        "shifted to digits was left out: it needs a trained run, which features is not",
-    )
-    with pytest.raises(InputError, match="nothing could be measured: sepin was left out: it needs a trained run"):
+    assert found.columns["features"][0].notes == ("left out, as features is no trained run: sepin, shifted to digits",)
+    with pytest.raises(InputError, match="nothing could be measured: left out, as features is no trained run: sepin"):
         measure(clusters(0), parts=["sepin"], progress=False)
+
+
+def test_of_classes_too_small_for_a_probe_the_rest_is_measured():
+    few = Features(clusters(0).codes, labels=np.r_[1, np.zeros(len(clusters(0)) - 1, int)])
+    found = measure(few, parts=["structure", "neighbours", "probe"], progress=False)
+    keys = {key for key, _ in found.rows}
+    assert {"class_consistency", "precision_at_10"} <= keys and not keys & {"probe", "neighbours"}
+    (note,) = found.columns["features"][0].notes
+    assert "classes, the smallest of 1, where a probe needs 2 classes or more" in note
+
+
+def test_features_of_different_layers_stand_side_by_side(tmp_path):
+    for layer in ("encoder", "projector"):
+        some = clusters(0)
+        Features(some.codes, labels=some.labels, provenance={"layer": layer}).save(tmp_path / f"{layer}.features")
+    found = measure(*(str(tmp_path / f"{layer}.features") for layer in ("encoder", "projector")), progress=False)
+    assert all(found.values("encoder", row) and found.values("projector", row) for row in found.rows)
+
+
+def test_vectors_to_fit_on_bring_their_own_labels(tmp_path):
+    for name, seed in (("a", 0), ("b", 1)):
+        np.save(tmp_path / f"{name}.npy", clusters(seed).codes.toarray())
+        np.save(tmp_path / f"{name}-labels.npy", clusters(seed).labels)
+    a, b, a_labels, b_labels = (str(tmp_path / f"{name}.npy") for name in ("a", "b", "a-labels", "b-labels"))
+    found = measure(b, train=[a], labels=b_labels, train_labels=a_labels, parts=["probe"], progress=False)
+    assert len(found.columns["b.npy"][0].figures[PROBE].samples) == len(clusters(1))
 
 
 def test_two_columns_of_the_same_samples_are_compared_sample_by_sample():
@@ -184,7 +210,10 @@ def test_what_is_no_number_is_a_dash_and_null():
         (lambda f: measure(Features(f.codes), parts=["probe"], progress=False), "nothing could be measured"),
         (lambda f: measure(f, train=[f, f]), "train has 2 entries, expected 1"),
         (lambda f: measure("nowhere.npy"), "nowhere.npy"),
-        (lambda f: measure(Features(np.ones((4, 2), np.float32), labels=[0, 1, 1, 1])), "has 4 labelled samples"),
+        (
+            lambda f: measure(Features(np.ones((4, 2), np.float32), labels=[0, 1, 1, 1])),
+            "with 4 labelled samples",
+        ),
     ],
 )
 def test_refusals(call, sentence):

@@ -1,0 +1,79 @@
+"""Evaluation on a CUDA device. Run by `make test-gpu`."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from nonneg.data import open_source
+from nonneg.evaluate import KINDS, PARTS, augmented_probe, corrupt, fine_tune, linear_probe, measure, neighbour_hits
+from nonneg.evaluate._labelled_training import _batches_together, prepared
+from nonneg.features import Features
+from nonneg.models import Model, ModelConfig
+from nonneg.studies import plan_for, reproduce
+from nonneg.training import load_recipe, train
+from nonneg.views import ViewConfig
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+
+TRAIN, TEST = open_source("digits"), open_source("digits", "test")
+
+
+def features(seed: int) -> Features:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 5, 600)
+    codes = np.eye(5, 40)[labels] + rng.normal(0, 0.7, (600, 40))
+    return Features(np.maximum(codes, 0).astype(np.float32), labels=labels)
+
+
+def test_probe_and_neighbours_are_the_cpus():
+    known, told = features(0), features(1)
+    ours, theirs = (linear_probe(known, told, device=device) for device in ("cuda", "cpu"))
+    assert ours.C == theirs.C and (ours.hits == theirs.hits).mean() > 0.995
+    ours, theirs = (neighbour_hits(known, told, device=device) for device in ("cuda", "cpu"))
+    assert (ours == theirs).mean() > 0.995
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_corruptions_are_the_cpus(kind):
+    images = torch.from_numpy(open_source("shapes").images[:50].copy())
+    ours, theirs = (corrupt(images.to(device), kind, 4).cpu().int() for device in ("cuda", "cpu"))
+    assert float((ours - theirs).abs().float().mean()) < 0.5
+
+
+def test_training_with_labels_comes_to_what_the_cpus_does():
+    torch.manual_seed(0)
+    model = Model(ModelConfig("convnet_8", channels=1))
+    assert _batches_together(prepared("x", model, TRAIN, TEST, "cuda"), ViewConfig(), 256) > 100
+    for work in (fine_tune, augmented_probe):
+        ours, theirs = (work(model, TRAIN, TEST, epochs=6, device=device).accuracy for device in ("cuda", "cpu"))
+        assert ours == pytest.approx(theirs, abs=0.06)
+
+
+def test_a_resnet_is_fine_tuned_with_every_head():
+    model = Model(ModelConfig("resnet18", channels=1, stem="small", features=32, projector_width=64))
+    few = TRAIN.take(np.arange(300))
+    for settings in ({}, {"rectify": "relu", "rectify_weight": True}, {"projector": True, "rectify": "relu"}):
+        found = fine_tune(model, few, TEST, epochs=2, batch_size=64, **settings)
+        assert len(found.curve) == 2 and all(0 <= each <= 1 for each in found.curve)
+
+
+def test_every_part_of_a_run_is_measured_on_the_gpu(tmp_path):
+    config = dataclasses.replace(load_recipe("digits"), epochs=2, warmup_epochs=1, rectify="none", accelerator="cuda")
+    run = train(config, tmp_path / "cl", progress=False)
+    found = measure(str(run), parts=PARTS, probe_epochs=1, fine_tune_epochs=1, progress=False)
+    (one,) = found.columns["cl"]
+    assert one.notes == ()
+    assert {key for key, _ in one.figures} >= {"probe", "neighbours", "sepin_at_1", "corruptions", "fine_tuning"}
+
+
+def test_reproduce_takes_every_step_one_training_after_another(tmp_path):
+    plan = plan_for(
+        "digits", seeds=2, epochs=1, probe_epochs=1, fine_tune_epochs=1, supervised_epochs=1, ablation_epochs=1
+    )
+    text = reproduce(plan, tmp_path / "runs", tmp_path / "digits.md").read_text()
+    assert "Not done" not in text and "NCE + MLP" in text and "stable at" in text

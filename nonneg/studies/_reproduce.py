@@ -17,6 +17,7 @@ from nonneg.durable import claim_folder, read_plainly, write_bytes
 from nonneg.errors import InputError, StoppedError
 from nonneg.evaluate import (
     PARTS,
+    Figure,
     fine_tune,
     match_features,
     measure_subject,
@@ -163,17 +164,20 @@ class Study:
         """Everything `measure` knows of a run."""
         run = self.run(side, seed)
         subject = open_subject(str(run))
+        assert subject.trained is not None
+        parts = [part for part in PARTS if part != "fine-tuning"]
         found = measure_subject(
-            subject,
-            PARTS,
-            self.plan.transfer_to,
-            self.plan.shifted_to,
-            probe_epochs=self.plan.probe_epochs,
-            fine_tune_epochs=self.plan.fine_tune_epochs,
+            subject, parts, self.plan.transfer_to, self.plan.shifted_to, probe_epochs=self.plan.probe_epochs
         )
+        # By hand, for its curve: of CL it is the first of the supervised ones, and need not be trained again.
+        trained, epochs = subject.trained, self.plan.fine_tune_epochs
+        tuned = fine_tune(trained.model, trained.train, trained.test, epochs=epochs, seed=seed)
+        figure = Figure("fine_tuning", "encoder", "fine-tuned", tuned.accuracy)
+        found = dataclasses.replace(found, figures={**found.figures, (figure.key, figure.layer): figure})
         # Codes without images: matching over seeds needs no more, and it stays when the run is gone.
         subject.test["projector"].save(self._features(side, seed), overwrite=True)
         return found.to_dict() | {
+            "fine_tuned": {"accuracy": tuned.accuracy, "curve": list(tuned.curve), "epochs": epochs},
             "epochs": len(read_log(run)),
             "seconds": sum(line["seconds"] for line in read_log(run)),
             "environment": environment(torch.device(_place())),
@@ -203,6 +207,8 @@ class Study:
 
     def supervised(self, start: str, head: str, seed: int) -> dict[str, Any]:
         """Cross entropy with labels: accuracy on the test split after each epoch."""
+        if (start, head) == ("fine-tuned", "CE"):
+            return dict(self.read(f"CL, seed {seed}")["fine_tuned"])
         if start == "scratch":
             torch.manual_seed(seed)
             model, epochs = Model(load(str(self.run("CL", seed))).config), self.plan.supervised_epochs

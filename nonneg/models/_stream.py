@@ -134,7 +134,7 @@ def _stream(
 ) -> Iterator[EmbeddedBatch]:
     on_gpu = device.type == "cuda"
     copies = torch.cuda.Stream(device) if on_gpu else None
-    encoders = ThreadPoolExecutor(min(_MOST_ENCODERS, max(1, (os.cpu_count() or 1) - 1)))
+    encoders = ThreadPoolExecutor(min(_MOST_ENCODERS, max(1, len(os.sched_getaffinity(0)) - 1)))
     reader = ThreadPoolExecutor(1)
     # A GPU is faster than one process can encode; a CPU is not.
     processes = JpegProcesses() if on_gpu else None

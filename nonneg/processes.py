@@ -1,4 +1,4 @@
-"""Which of several processes this is, as torchrun or srun started them."""
+"""Which of several processes this is, as torchrun or srun started them, and how many cores it has."""
 
 import os
 from dataclasses import dataclass
@@ -28,6 +28,11 @@ class Processes:
     @property
     def nodes(self) -> int:
         return self.total // self.here
+
+
+def cores() -> int:
+    """Those this process may use, where the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def started() -> Processes:

@@ -20,6 +20,7 @@ from nonneg.data._place import ANOTHER_PLACE, writing
 from nonneg.data._progress import progress_bar
 from nonneg.durable import flush, write_bytes
 from nonneg.errors import InputError
+from nonneg.processes import cores
 
 IMAGES = "images.npy"
 PROGRESS = "progress.json"
@@ -149,7 +150,7 @@ def _in_parallel(encoded: Iterable[Any], work: Work, image_size: int) -> Generat
         seconds = (time.perf_counter() - begun) / len(chunk)
         yield results
         if timed:  # not the very first, which also pays for loading
-            workers = min(_cores(), max(1, round(seconds / _SECONDS_WORTH_A_THREAD)))
+            workers = min(cores(), max(1, round(seconds / _SECONDS_WORTH_A_THREAD)))
             break
     under_way: deque[tuple[Future[list[_Decoded]], int]] = deque()
     held = 0
@@ -166,11 +167,6 @@ def _in_parallel(encoded: Iterable[Any], work: Work, image_size: int) -> Generat
             yield under_way.popleft()[0].result()
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _cores() -> int:
-    """Those this process may use, where the system tells."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _chunks(encoded: Iterable[Any], work: Work) -> Iterator[tuple[list[Any], int]]:

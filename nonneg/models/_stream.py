@@ -1,6 +1,5 @@
 """Embedding in batches: reading, copying, the forward pass and encoding all at the same time."""
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from nonneg.errors import InputError
 from nonneg.models._thumbnails import JpegProcesses, is_lossless, png_checksums, thumbnails
+from nonneg.processes import cores
 
 if TYPE_CHECKING:
     from nonneg.models._model import Layer, Model
@@ -134,7 +134,7 @@ def _stream(
 ) -> Iterator[EmbeddedBatch]:
     on_gpu = device.type == "cuda"
     copies = torch.cuda.Stream(device) if on_gpu else None
-    encoders = ThreadPoolExecutor(min(_MOST_ENCODERS, max(1, len(os.sched_getaffinity(0)) - 1)))
+    encoders = ThreadPoolExecutor(min(_MOST_ENCODERS, max(1, cores() - 1)))
     reader = ThreadPoolExecutor(1)
     # A GPU is faster than one process can encode; a CPU is not.
     processes = JpegProcesses() if on_gpu else None

@@ -147,7 +147,7 @@ def test_what_is_under_way_stays_within_a_bound_with_any_number_of_cores(monkeyp
     """Images of 1 MB each, 8 MB allowed and 64 cores."""
     monkeypatch.setattr(_build, "_BYTES_UNDER_WAY", 8 << 20)
     monkeypatch.setattr(_build, "_BYTES_AT_ONCE", 1 << 20)
-    monkeypatch.setattr(_build, "_cores", lambda: 64)
+    monkeypatch.setattr(_build, "cores", lambda: 64)
 
     def slow(encoded, image_size):
         time.sleep(0.01)  # worth 64 threads

@@ -42,7 +42,7 @@ HEADS: dict[str, dict[str, Any]] = {  # name to whether it has a projector of it
 }
 STARTS = ("scratch", "fine-tuned")
 _PLAN, _DONE, _RUNS, _FEATURES = "plan.json", "done", "runs", "features"
-_PICTURES = "pictures"
+_PICTURES, _MATCHING = "pictures", "matching"
 
 Step = tuple[str, Callable[[], Any]]
 
@@ -66,13 +66,14 @@ def reproduce(plan: Plan, out: Path, page: Path, overwrite: bool = False) -> Pat
         raise InputError(f"--page {page} has its pictures in {out}, where the runs are; choose another --page or --out")
     if page.exists() and MADE_BY.encode() not in page.read_bytes():
         raise InputError(f"{page} exists already and is no page of nonneg reproduce; choose another --page")
-    asked = json.loads(json.dumps({"made_by": "nonneg reproduce", "plan": dataclasses.asdict(plan)}))
+    asked = plan_file(plan)
     study = Study(plan, out, page)
     study.require_data()
     if overwrite or not (out / _PLAN).is_file():
         claim_folder(out, _PLAN, asked, {_DONE, _RUNS, _FEATURES}, overwrite)
     else:
-        _refuse_another(out, asked)
+        refuse_another(out, asked)
+        study.grow(asked)
     console = Console(stderr=True)
     steps = list(study.steps())
     for number, (name, work) in enumerate(steps, 1):
@@ -88,7 +89,13 @@ def reproduce(plan: Plan, out: Path, page: Path, overwrite: bool = False) -> Pat
     return write_page(page, plan, {step: study.read(step) for step, _ in steps})
 
 
-def _refuse_another(out: Path, asked: dict[str, Any]) -> None:
+def plan_file(plan: Plan) -> dict[str, Any]:
+    """A plan as it is kept."""
+    return dict(json.loads(json.dumps({"made_by": "nonneg reproduce", "plan": dataclasses.asdict(plan)})))
+
+
+def refuse_another(out: Path, asked: dict[str, Any]) -> None:
+    """A folder goes on with the plan it was begun with; only seeds can be added."""
     with read_plainly(out / _PLAN):
         text = (out / _PLAN).read_bytes()
     try:
@@ -96,7 +103,8 @@ def _refuse_another(out: Path, asked: dict[str, Any]) -> None:
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{out / _PLAN} is damaged; pass --overwrite to start over") from error
     for name, value in asked["plan"].items():
-        if begun.get(name) != value:
+        more = name in ("seeds", "supervised_seeds") and isinstance(begun.get(name), int) and begun[name] < value
+        if begun.get(name) != value and not more:
             raise InputError(
                 f"{out} holds a reproduction with {name} {begun.get(name)!r}, not {value!r}; go on with the same,"
                 " choose another --out or pass --overwrite to start over"
@@ -117,19 +125,27 @@ class Study:
             open_source(data, image_size=self.config.image_size, skip_broken=self.config.skip_broken)
 
     def steps(self) -> Iterator[Step]:
-        """Names and work."""
-        seeds, supervised_seeds = range(self.plan.seeds), range(self.plan.supervised_seeds)
-        for seed, side in itertools.product(seeds, SIDES):
-            yield f"{side}, seed {seed}", partial(self.measured, side, seed)
-        yield _PICTURES, self.pictures
-        for side in SIDES:
-            yield f"selection, {side}", partial(self.selection, side)
-        yield "matching", self.matching
-        for seed, start, head in itertools.product(supervised_seeds, STARTS, HEADS):
-            yield f"supervised, {start}, {head}, seed {seed}", partial(self.supervised, start, head, seed)
+        """Names and work. What needs the runs of a seed comes together: another day they may be gone."""
+        for seed in range(self.plan.seeds):
+            for side in SIDES:
+                yield f"{side}, seed {seed}", partial(self.measured, side, seed)
+            if seed == 0:
+                yield _PICTURES, self.pictures
+                for side in SIDES:
+                    yield f"selection, {side}", partial(self.selection, side)
+            if seed < self.plan.supervised_seeds:
+                for start, head in itertools.product(STARTS, HEADS):
+                    yield f"supervised, {start}, {head}, seed {seed}", partial(self.supervised, start, head, seed)
+        yield _MATCHING, self.matching
         if self.plan.ablation_epochs:
             for activation in ACTIVATIONS:
                 yield f"activation, {activation}", partial(self.activation, activation)
+
+    def grow(self, asked: dict[str, Any]) -> None:
+        """To more seeds than before: those that are done stay, and features are matched over all of them."""
+        if json.loads((self.out / _PLAN).read_bytes()) != asked:
+            self._path(_MATCHING).unlink(missing_ok=True)
+            write_bytes(self.out / _PLAN, json.dumps(asked, indent=1).encode())
 
     # Keeping figures
 

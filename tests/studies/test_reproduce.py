@@ -9,6 +9,7 @@ import pytest
 from nonneg.errors import InputError
 from nonneg.studies import plan_for, reproduce
 from nonneg.studies._published import PUBLISHED
+from nonneg.studies._reproduce import Study, plan_file, refuse_another
 from nonneg.studies._results_page import write_page
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -51,6 +52,26 @@ def test_another_plan_in_the_same_folder_is_refused(done):
     out, page = done
     with pytest.raises(InputError, match="holds a reproduction with probe_epochs 1, not 2; go on with the same"):
         reproduce(dataclasses.replace(PLAN, probe_epochs=2), out / "runs", page)
+
+
+def test_seeds_can_be_added_and_then_features_are_matched_again(tmp_path):
+    (tmp_path / "done").mkdir()
+    for name in ("cl-seed-0", "matching"):
+        (tmp_path / f"done/{name}.json").write_text("{}")
+    (tmp_path / "plan.json").write_text(json.dumps(plan_file(PLAN)))
+    more = plan_file(dataclasses.replace(PLAN, seeds=3))
+    refuse_another(tmp_path, more)
+    Study(PLAN, tmp_path, tmp_path / "page.md").grow(more)
+    assert [path.name for path in (tmp_path / "done").iterdir()] == ["cl-seed-0.json"]
+    assert json.loads((tmp_path / "plan.json").read_text()) == more
+    with pytest.raises(InputError, match="holds a reproduction with seeds 3, not 1"):
+        refuse_another(tmp_path, plan_file(PLAN))
+
+
+def test_pictures_of_another_page_are_drawn_again(done, tmp_path):
+    out, page = done
+    assert Study(PLAN, out / "runs", page).read("pictures") is not None
+    assert Study(PLAN, out / "runs", tmp_path / "other.md").read("pictures") is None
 
 
 def test_a_page_that_something_else_wrote_is_left_alone(tmp_path):

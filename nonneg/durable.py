@@ -6,7 +6,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,7 +36,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             temporary.replace(path)
             sync_folder(path.parent)
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # where it could not be made, which has been said, it cannot be removed either
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -81,18 +82,9 @@ def claim_folder(folder: Path, marker: str, content: dict[str, Any], holds: set[
     that is not in `holds`) are removed if `overwrite` says so. Any other file is left alone, and
     so the folder is refused.
     """
+    entries = require_claimable(folder, marker, content["made_by"], holds, overwrite)
     with said_plainly(folder):
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"{folder} is a file, expected a folder for the results or a new name")
         folder.mkdir(parents=True, exist_ok=True)
-        entries = sorted(path for path in folder.iterdir() if not path.name.startswith(TEMPORARY_PREFIX))
-    if entries:
-        foreign = [path.name for path in entries if path.name not in {marker, *holds}]
-        if foreign or made_by(folder / marker) != content["made_by"]:
-            named = (foreign or [entries[0].name])[0]
-            raise InputError(f"{folder} holds other files ({named}), expected an empty folder or a new name")
-        if not overwrite:
-            raise InputError(f"{folder} exists already; choose another folder or pass --overwrite to replace it")
     # First the marker: where nothing can be written, nothing is removed either.
     write_bytes(folder / marker, json.dumps(content, indent=1).encode())
     with said_plainly(folder):
@@ -100,6 +92,53 @@ def claim_folder(folder: Path, marker: str, content: dict[str, Any], holds: set[
             if path.name != marker:
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     return folder
+
+
+def require_claimable(folder: Path, marker: str, maker: str, holds: set[str], overwrite: bool) -> list[Path]:
+    """Refuse now what `claim_folder` would refuse, and touch nothing; what lies there otherwise.
+
+    Whoever has more to check calls this first and claims the folder last: a request that is refused costs nothing.
+    """
+    with said_plainly(folder):
+        if not folder.exists():
+            return []
+        if not folder.is_dir():
+            raise InputError(f"{folder} is a file, expected a folder for the results or a new name")
+        entries = sorted(path for path in folder.iterdir() if not path.name.startswith(TEMPORARY_PREFIX))
+    if entries:
+        foreign = [path.name for path in entries if path.name not in {marker, *holds}]
+        if foreign or made_by(folder / marker) != maker:
+            named = (foreign or [entries[0].name])[0]
+            raise InputError(f"{folder} holds other files ({named}), expected an empty folder or a new name")
+        if not overwrite:
+            raise InputError(f"{folder} exists already; choose another folder or pass --overwrite to replace it")
+    return entries
+
+
+@contextmanager
+def undone_if_refused(folder: Path) -> Iterator[None]:
+    """Makes a folder; where what follows fails before anything was written into it, it is gone again.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp()) / "runs" / "x"
+        >>> with undone_if_refused(folder):
+        ...     raise InputError("no")
+        Traceback (most recent call last):
+        nonneg.errors.InputError: no
+        >>> folder.parent.exists()
+        False
+    """
+    with said_plainly(folder):
+        made = [each for each in (folder, *folder.parents) if not each.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # one that holds something stays
+            for each in made:
+                each.rmdir()
+        raise
 
 
 def made_by(marker: Path) -> str | None:
@@ -133,8 +172,8 @@ def read_json(folder: Path, name: str, format: str, what: str) -> dict[str, Any]
     path = folder / name
     with read_plainly(folder):
         if not path.is_file():
-            state = f"it has no {name}" if folder.is_dir() else "there is no such folder"
-            raise InputError(f"{folder} is not {what}: {state}")
+            found = "it is a file" if folder.exists() else "there is no such folder"
+            raise InputError(f"{folder} is not {what}: {f'it has no {name}' if folder.is_dir() else found}")
     try:
         with read_plainly(path):
             content = json.loads(path.read_bytes())

@@ -1,5 +1,6 @@
 """The command line as a user meets it."""
 
+import errno
 import os
 import re
 import signal
@@ -14,7 +15,6 @@ import pytest
 import torch
 
 from nonneg import Features
-from nonneg.cli import main
 
 SHORT = ["--epochs", "2", "--warmup-epochs", "1"]
 
@@ -27,20 +27,10 @@ class Result:
 
 
 @pytest.fixture
-def nonneg(monkeypatch, capsys, tmp_path):
-    """Run a command in an empty folder; an exception other than an exit is a traceback to the user and fails."""
-
-    def run(*arguments: str) -> Result:
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["nonneg", *arguments])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return Result(code, *capsys.readouterr())
-
-    return run
+def nonneg(monkeypatch, command, tmp_path):
+    """Run a command in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: Result(*command(*arguments))
 
 
 def in_a_process(*arguments: str, cwd: Path, **environment: str) -> Result:
@@ -96,7 +86,12 @@ def test_train_writes_a_run_that_loads(nonneg, tmp_path):
         (["theory", "--seed", "-1"], "seed is -1, expected 0 to"),
         (["demo", "--seed", "-1"], "seed is -1"),
         (["demo", "--epochs", "-1"], "epochs is -1"),
-        (["verify", "nowhere.features"], "nowhere.features is not a features folder"),
+        (["verify", "nowhere.features"], "nowhere.features is not a features folder: there is no such folder"),
+        (["convert", "d.npy", "--seed", "-1"], "seed is -1, expected 0 to 4294967295"),
+        (["doctor", "d.npy", "--seed", "-1"], "seed is -1, expected 0 to 4294967295"),
+        (["doctor", "d.npy", "--seed", "4294967296"], "seed is 4294967296, expected 0 to 4294967295"),
+        (["export", "x.features", "site", "--max-features", "0"], "--max-features is 0, expected at least 1"),
+        (["export", "x.features", "site", "--max-samples", "-1"], "--max-samples is -1, expected at least 1"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(arguments, message, nonneg, tmp_path):
@@ -147,7 +142,7 @@ def test_output_that_cannot_be_written_is_said():
 def test_a_terminal_without_greek_gets_the_table_all_the_same(tmp_path):
     result = in_a_process("theory", cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert result.returncode == 0, result.stderr
-    assert "12 of 12 statements hold" in result.stdout
+    assert "12 of 12 statements hold" in result.stdout and "E[spectral] = L(f)" in result.stdout
 
 
 def test_demo_refuses_an_existing_folder_and_other_peoples_files(nonneg, tmp_path):
@@ -200,21 +195,49 @@ def test_ctrl_c_anywhere_else_says_stopped(tmp_path):
     assert (process.returncode, error.strip()) == (130, "nonneg: stopped")
 
 
+@pytest.fixture
+def failing_import(monkeypatch):
+    """Importing what the commands need ends in this error."""
+
+    def prepare(error: BaseException) -> None:
+        class Failing:
+            @staticmethod
+            def find_spec(name: str, path: object = None, target: object = None) -> None:
+                if name == "nonneg.cli._commands":
+                    raise error
+
+        monkeypatch.delitem(sys.modules, "nonneg.cli._commands", raising=False)
+        monkeypatch.setattr(sys, "meta_path", [Failing, *sys.meta_path])
+
+    return prepare
+
+
+def test_ctrl_c_while_libraries_are_loaded_says_stopped(nonneg, failing_import):
+    failing_import(KeyboardInterrupt())
+    result = nonneg("theory")
+    assert (result.returncode, result.stderr) == (130, "nonneg: stopped\n")
+
+
+def test_nothing_slow_is_loaded_before_ctrl_c_is_caught():
+    code = "import sys, nonneg.cli; assert not {'tyro', 'numpy', 'rich', 'dataclasses'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_file_that_the_system_refuses_is_named(nonneg, failing_import):
+    failing_import(PermissionError(errno.EACCES, "Permission denied", "there/x.so"))
+    assert refused(nonneg("theory")) == "nonneg: there/x.so cannot be used: permission denied"
+
+
 def test_verify_says_whole_or_which_file_is_damaged(nonneg, tmp_path):
     folder = Features(np.eye(3, dtype=np.float32)).save(tmp_path / "x.features")
     assert "x.features is whole: Features(3 samples" in nonneg("verify", "x.features").stdout
+    (tmp_path / "x.npy").touch()
+    assert "x.npy is not a features folder: it is a file" in refused(nonneg("verify", "x.npy"))
     payload = next(folder.glob("codes-*.npy"))
     content = bytearray(payload.read_bytes())
     content[-1] ^= 1
     payload.write_bytes(content)
     assert payload.name in refused(nonneg("verify", "x.features"))
-
-
-def test_theory_prints_a_table_and_succeeds(nonneg):
-    result = nonneg("theory")
-    assert result.returncode == 0, result.stdout
-    assert "12 of 12 statements hold" in result.stdout
-    assert "E[spectral] = L(f)" in result.stdout
 
 
 def test_theory_fails_if_a_statement_does(nonneg, monkeypatch):

@@ -1,7 +1,6 @@
 """Selectors choose what they say, `keep` loses nothing else, and the sweep measures honestly."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from nonneg import Features, InputError, metrics
-from nonneg.cli import main
 from nonneg.evaluate import linear_probe
 from nonneg.select import (
     SELECTORS,
@@ -349,23 +347,14 @@ def test_what_cannot_be_swept_is_refused(labelled):
 
 
 @pytest.fixture
-def nonneg(monkeypatch, capsys, tmp_path, labelled):
+def nonneg(monkeypatch, command, tmp_path, labelled):
     """Run a command where train.features and test.features lie: exit code, standard output, standard error."""
     monkeypatch.chdir(tmp_path)
     for name, features in zip(("train", "test"), labelled, strict=True):
         features.save(f"{name}.features")
         (tmp_path / name).mkdir()  # a run, with its features beside it
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["nonneg", *arguments])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return code, *capsys.readouterr()
-
-    return run
+    return command
 
 
 def test_the_command_writes_features_and_their_numbers(nonneg, tmp_path):
@@ -435,7 +424,7 @@ def test_the_command_sweeps(nonneg, tmp_path):
         (("--keep", "2", "--by", "sepin"), "--views is missing, expected features of a second view"),
         (("--keep", "2", "--views", "test"), "--views is test, expected features of a second view with --by sepin"),
         (("--keep", "2", "--by", "sepin", "--views", "test"), "120 of them in common, expected the same ids"),
-        (("--test", "nowhere"), "nowhere cannot be read: no such file"),
+        (("--test", "nowhere"), "nowhere does not exist, expected a file or a folder"),
         (("--test", "test", "--out", "sweep.doc"), "sweep.doc is not a picture by its ending"),
         (("--test", "test", "--indices", "a.npy"), "--indices is given, expected only without --test"),
         (("--test", "test", "--by", "sepin"), "a second view of the same samples is missing"),

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from nonneg.cli._refusals import refuse_given
+from nonneg.cli._refusals import refuse_given, require_paths, require_seed
 from nonneg.errors import InputError
 
 _By = Literal[
@@ -24,6 +24,7 @@ def measure(
     subjects: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FEATURES_OR_RUN")],
     train: tuple[str, ...] = (),
     labels: str | None = None,
+    train_labels: str | None = None,
     data: str | None = None,
     parts: tuple[str, ...] = (),
     transfer_to: tuple[str, ...] = (),
@@ -40,6 +41,7 @@ def measure(
             seeds share a column, with commas between: runs/a-0,runs/a-1.
         train: for features: what to fit probes on, one for each subject; 80% of their own rows if left out.
         labels: one label a row, for files of vectors.
+        train_labels: the same for --train, where that is a file of vectors.
         data: images to measure runs on instead of those they were trained on.
         parts: some of structure, probe, neighbours, few-labels, label-noise (these if left out), and for runs
             sepin, corruptions, augmented-probe, fine-tuning; or all.
@@ -50,6 +52,8 @@ def measure(
         fine_tune_epochs: of fine-tuning.
         out: write the table to a .md, .json, .html or .csv file, too.
     """
+    require_paths([*(path for each in subjects for path in each.split(",")), *train, labels, train_labels])
+
     from rich.console import Console
 
     from nonneg.evaluate import PARTS, USUAL_PARTS, require_table
@@ -62,6 +66,7 @@ def measure(
         *subjects,
         train=train,
         labels=labels,
+        train_labels=train_labels,
         data=data,
         parts=asked,
         transfer_to=transfer_to,
@@ -98,6 +103,9 @@ def doctor(
         seed: of the rows that are drawn, the rotation and the fit.
         json: print figures and findings as JSON.
     """
+    require_seed(seed)
+    require_paths((subject, labels))
+
     from nonneg.studies import examine
 
     found = examine(subject, labels, n_components=n_components, max_active=max_active, max_iter=max_iter, seed=seed)
@@ -135,6 +143,8 @@ def select(
         seed: of whatever is drawn at random.
         overwrite: replace earlier features or an earlier picture.
     """
+    require_paths((features, views, test))
+
     from nonneg.select import select_folder
 
     if test is not None:
@@ -205,6 +215,8 @@ def match(
         json: print figures and matches as JSON.
         overwrite: replace earlier features in that folder.
     """
+    require_paths(features)
+
     from nonneg.evaluate import match_folders
 
     found = match_folders(

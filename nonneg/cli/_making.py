@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from nonneg.cli._refusals import refuse_given
+from nonneg.cli._refusals import refuse_given, require_counts, require_paths, require_seed
 from nonneg.errors import InputError
 from nonneg.processes import started
 
@@ -131,11 +131,19 @@ def convert(
         device: cpu, cuda, or auto.
         seed: of the start, the order and the noise.
         classify: fit a glass-box classifier on the codes and labels, too; explore then says what it predicts.
-        overwrite: replace an earlier run and its features.
+        overwrite: replace an earlier run and its features; the run goes when the fit begins, the features at its end.
         compare: write nothing; print a table of other methods beside this one, all on the same held-out rows.
         seeds: of a comparison: how many, from --seed on.
         train_rows: of a comparison: how many rows to fit on; 80% if left out.
     """
+    require_seed(seed)
+    require_paths((vectors, pairs, labels, ids, texts, media))
+    for option, is_given in (("--supervised", supervised), ("--classify", classify)):
+        if is_given and labels is None:
+            raise InputError(f"{option} is given without --labels, expected one label a row")
+    if supervised and pairs is not None:
+        raise InputError("--supervised is given with --pairs, expected one of them")
+
     from nonneg.convert import NonNegativeEmbedding, convert_file
 
     embedding = NonNegativeEmbedding(
@@ -181,8 +189,7 @@ def _compare(
 
     from nonneg.studies import compare_files
 
-    if seeds < 1:
-        raise InputError(f"--seeds is {seeds}, expected a whole number, at least 1")
+    require_counts({"--seeds": seeds})
     compared = compare_files(
         vectors, pairs, labels, embedding=embedding, seeds=range(seed, seed + seeds), train_rows=train_rows
     )

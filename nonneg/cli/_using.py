@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from nonneg.cli._refusals import refuse_given
+from nonneg.cli._refusals import refuse_given, require_counts, require_paths
 
 
 def search(
@@ -35,7 +35,7 @@ def search(
         features: a features folder, or a run with features beside it.
         like: a sample to be like.
         minus: a sample to be unlike; what falls below zero by that is off.
-        feature: a feature and how much of it: 17:1.0, wheels:0.5, wheels.
+        feature: a feature and how much of it: 17:1.0, wheels:0.5, wheels; a name that ends like a weight is a name.
         image: an image file, encoded by the trained run that made the features.
         vector: a file with one vector, encoded by the run of nonneg convert that made them.
         text: a text, encoded by the sentence model and that run.
@@ -43,13 +43,13 @@ def search(
         label: only samples with this label.
         k: how many hits at most; 10 if left out.
         query: run a saved query again; nothing else can be asked then.
-        save: write the query to a JSON file.
+        save: write the query to a JSON file, a new one or one of an earlier query.
         index: where the index is; NAME.index beside NAME.features, or none, if left out.
         run: the run that made the features; the one they name, beside them, if left out.
         sentence_model: of sentence-transformers, for --text.
         json: print hits with all contributions as JSON.
     """
-    from nonneg.search import Query, parsed_feature, search_folder
+    from nonneg.search import Query, parsed_features, search_folder
 
     if query is not None:
         given: dict[str, Any] = {"--like": like, "--minus": minus, "--feature": feature, "--image": image}
@@ -60,7 +60,7 @@ def search(
         asked = Query(
             like=like,
             minus=minus,
-            features=tuple(parsed_feature(named) for named in feature),
+            features=parsed_features(features, feature),
             image=image,
             vector=vector,
             text=text,
@@ -130,6 +130,8 @@ def explore(
         read_only: names cannot be changed.
         browser: open the page in a browser.
     """
+    require_paths(features)
+
     from nonneg.explorer import explore as run_explore
 
     run_explore(*features, host=host, port=port, sentence_model=sentence_model, read_only=read_only, browser=browser)
@@ -153,6 +155,9 @@ def export(
         max_samples: how many samples get a page at most, those strongest for some feature.
         overwrite: replace an earlier copy in that folder.
     """
+    require_counts({"--max-features": max_features, "--max-samples": max_samples})
+    require_paths((features, beside))
+
     from nonneg.explorer import export as run_export
 
     given = (features,) if beside is None else (features, beside)

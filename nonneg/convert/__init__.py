@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from nonneg.convert._classifier import Contribution, Explanation, NonNegativeClassifier, WhatIf
+from nonneg.convert._classifier import NonNegativeClassifier
 from nonneg.convert._embedding import NonNegativeEmbedding
+from nonneg.convert._explanation import Contribution, Explanation, WhatIf
 from nonneg.convert._inputs import Inputs, label_numbers, open_inputs
 from nonneg.convert._neighbours import neighbours_kept
 from nonneg.convert._pair import NonNegativePair

@@ -1,8 +1,8 @@
 """`NonNegativeClassifier`: a glass box, whose predictions are sums of named contributions."""
 
+import tempfile
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,69 +10,25 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import torch
-from scipy.optimize import minimize
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.metrics import accuracy_score
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, column_or_1d
+from torch import Tensor
 
 from nonneg.convert import _classifier_store
 from nonneg.convert._embedding import NonNegativeEmbedding
+from nonneg.convert._explanation import Contribution, Explanation, WhatIf
+from nonneg.convert._glass_head import check_names, fit_head, is_feature, is_number
 from nonneg.convert._head import encoded
+from nonneg.convert._parameters import checked_config
 from nonneg.convert._rows import Rows
+from nonneg.convert._store import push
 from nonneg.errors import InputError
 
 Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Contribution:
-    """What one feature adds to the score of one class: `activation * weight`."""
-
-    feature: int
-    name: str
-    activation: float
-    weight: float
-
-    @property
-    def value(self) -> float:
-        return self.activation * self.weight
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why a sample is what it is said to be.
-
-    Attributes:
-        label: the class explained: the predicted one, unless another one was asked for.
-        score: of that class: the intercept and the contributions, added up.
-        intercept: what the class gets without any feature.
-        contributions: of the active features, largest first.
-    """
-
-    label: Any
-    score: float
-    intercept: float
-    contributions: tuple[Contribution, ...]
-
-    def __str__(self) -> str:
-        lines = [f"{self.label}: {self.score:.3f}", f"  {self.intercept:+.3f}  (any sample)"]
-        telling = [c for c in self.contributions if c.value > 0]
-        lines += [f"  {c.value:+.3f}  {c.name} ({c.activation:.3f} x {c.weight:.3f})" for c in telling]
-        if silent := len(self.contributions) - len(telling):
-            lines.append(f"  {silent} more active features say nothing of it")
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True)
-class WhatIf:
-    """Accuracy before and after a change, and how many predictions it changes."""
-
-    before: float
-    after: float
-    changed: int
 
 
 class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -95,6 +51,8 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         coef_: `(classes, features)`, none below 0.
         intercept_: `(classes,)`.
         n_iter_: steps that the solver made.
+        n_features_in_: width of the vectors.
+        feature_names_in_: names of their columns, if it was fitted on a DataFrame whose columns are named.
 
     Example:
         >>> from sklearn.datasets import load_digits
@@ -105,6 +63,13 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         >>> why.label
         np.int64(0)
         >>> bool(abs(why.score - why.intercept - sum(c.value for c in why.contributions)) < 1e-9)
+        True
+        >>> edited = classifier.edited(off=[3], weights={(5, 8): 2.0})  # by (feature, label)
+        >>> float(edited.coef_[:, 3].max()), float(edited.coef_[8, 5])
+        (0.0, 2.0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     again = NonNegativeClassifier.from_pretrained(edited.save_pretrained(folder))
+        >>> bool((again.predict(X) == edited.predict(X)).all())
         True
     """
 
@@ -125,27 +90,17 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the embedding, then the head on its codes: vectors `(samples, width)` and a label for each."""
-        if not self.C > 0:
-            raise InputError(f"C is {self.C!r}, expected a number above 0")
-        if y is None:
-            raise InputError("NonNegativeClassifier requires y to be passed, but the target y is None")
-        embedding = NonNegativeEmbedding() if self.embedding is None else clone(self.embedding)
+        given = NonNegativeEmbedding() if self.embedding is None else self.embedding
+        self._check(given)
+        embedding = clone(given)
         if embedding.random_state is None:
             embedding.set_params(random_state=self.random_state)
-        y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-        X = embedding._validated(X, reset=True)
-        if len(X) != len(y):
-            raise InputError(f"X has {len(X)} samples and y {len(y)} labels, expected as many")
-        self.classes_ = unique_labels(y)
-        numbers = np.searchsorted(self.classes_, y)
-        self.embedding_ = embedding.fit(X, numbers)
-        self.n_features_in_ = embedding.n_features_in_
-        self.coef_, self.intercept_, self.n_iter_ = _fit_head(
-            self._codes(X), numbers, len(self.classes_), self.C, self.max_iter
-        )
-        return self
+        check_names(self.feature_names, checked_config(embedding.get_params(), 0).n_components)
+        classes, numbers = _numbered(y)
+        samples = len(embedding._validated(X, reset=True))
+        if samples != len(numbers):
+            raise InputError(f"X has {samples} samples and y {len(numbers)} labels, expected as many")
+        return self._fit_on(embedding.fit(X, numbers), X, classes, numbers)
 
     @classmethod
     def on(cls, embedding: NonNegativeEmbedding, X: Any, y: Any, C: float = 1.0) -> Self:
@@ -157,27 +112,40 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             y: a label for each.
             C: as for the class.
         """
-        check_is_fitted(embedding)
         self = cls(embedding, C)
-        y = column_or_1d(y)
-        self.classes_, numbers = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise InputError(f"y has {len(self.classes_)} classes, expected two or more")
-        self.embedding_, self.n_features_in_ = embedding, embedding.n_features_in_
-        self.coef_, self.intercept_, self.n_iter_ = _fit_head(
-            self._codes(X), numbers, len(self.classes_), C, self.max_iter
-        )
+        self._check(embedding)
+        check_is_fitted(embedding)
+        classes, numbers = _numbered(y)
+        if len(classes) < 2:
+            raise InputError(f"y has {len(classes)} classes, expected two or more")
+        return self._fit_on(embedding, X, classes, numbers)
+
+    def _check(self, embedding: Any) -> None:
+        if not isinstance(embedding, NonNegativeEmbedding):
+            kind = f"the class {embedding.__name__}" if isinstance(embedding, type) else f"a {type(embedding).__name__}"
+            raise InputError(f"embedding is {kind}, expected a NonNegativeEmbedding or None")
+        if not is_number(self.C) or not self.C > 0:
+            raise InputError(f"C is {self.C!r}, expected a number above 0")
+        if not is_number(self.max_iter) or self.max_iter != int(self.max_iter) or self.max_iter < 1:
+            raise InputError(f"max_iter is {self.max_iter!r}, expected a whole number, at least 1")
+
+    def _fit_on(self, embedding: NonNegativeEmbedding, X: Any, classes: Array, numbers: Array) -> Self:
+        """The head, on the codes of a fitted embedding."""
+        codes = _codes(embedding, X)
+        if codes.shape[0] != len(numbers):
+            raise InputError(f"X has {codes.shape[0]} samples and y {len(numbers)} labels, expected as many")
+        self.coef_, self.intercept_, self.n_iter_ = fit_head(codes, numbers, len(classes), self.C, self.max_iter)
+        self.embedding_, self.n_features_in_, self.classes_ = embedding, embedding.n_features_in_, classes
         return self
 
-    def _codes(self, X: Any) -> sp.csr_array:
-        """In float64, so that a score does not depend on what other rows it is computed with."""
-        check_is_fitted(self)
-        X = self.embedding_._validated(X, reset=False)
-        head = deepcopy(self.embedding_.head_).cpu().double()
-        return encoded(head, Rows(X, device=torch.device("cpu"), dtype=torch.float64))
+    @property
+    def feature_names_in_(self) -> Array:
+        """Names of the columns that it was fitted on; as in scikit-learn, there is no such attribute without names."""
+        return np.asarray(self.embedding_.feature_names_in_)
 
     def _scores(self, X: Any) -> Array:
-        scores: Array = self._codes(X) @ self.coef_.T + self.intercept_
+        check_is_fitted(self)
+        scores: Array = _codes(self.embedding_, X) @ self.coef_.T + self.intercept_
         return scores
 
     def decision_function(self, X: Any) -> Array:
@@ -190,7 +158,7 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return np.asarray(softmax(self._scores(X), axis=1))
 
     def predict(self, X: Any) -> Array:
-        """The class of the highest score."""
+        """The class of the highest score, `(samples,)`."""
         best = self._scores(X).argmax(1)
         return np.asarray(self.classes_[best])
 
@@ -200,10 +168,11 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """What the score of a class is made of, for one vector.
 
         Args:
-            x: `(width,)` or `(1, width)`.
+            x: `(width,)` or `(1, width)`: an array, a tensor, a row of a DataFrame.
             label: the class to explain; the predicted one if left out.
         """
-        row = self._codes(np.asarray(x).reshape(1, -1))
+        check_is_fitted(self)
+        row = _codes(self.embedding_, _one_row(x, self.n_features_in_, hasattr(self, "feature_names_in_")))
         scores = row @ self.coef_.T + self.intercept_
         chosen = int(scores.argmax()) if label is None else self._class(label)
         weights = self.coef_[chosen]
@@ -227,34 +196,56 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
         Args:
             off: features that no longer speak for any class.
-            weights: by (feature, label), a number, at least 0.
+            weights: by (feature, label), a number, at least 0: `{(5, "cat"): 2.0}`.
         """
         check_is_fitted(self)
+        if not isinstance(off, Iterable):
+            raise InputError(f"off is {off!r}, expected several features, such as [3]")
+        if not isinstance(weights, Mapping | None):
+            raise InputError(f"weights is a {type(weights).__name__}, expected numbers by (feature, label)")
         other = deepcopy(self)
         for feature in off:
             other.coef_[:, self._feature(feature)] = 0
-        for (feature, label), weight in (weights or {}).items():
-            if not weight >= 0:
-                raise InputError(f"the weight of feature {feature} for {label!r} is {weight!r}, expected at least 0")
+        for key, weight in (weights or {}).items():
+            if not isinstance(key, tuple) or len(key) != 2:
+                raise InputError(f"weights has the key {key!r}, expected (feature, label)")
+            feature, label = key
+            if not is_number(weight) or not weight >= 0:
+                raise InputError(
+                    f"the weight of feature {feature} for {label!r} is {weight!r}, expected a number, at least 0"
+                )
             other.coef_[self._class(label), self._feature(feature)] = weight
         return other
 
     def what_if(
         self, X: Any, y: Any, off: Iterable[int] = (), weights: Mapping[tuple[int, Any], float] | None = None
     ) -> WhatIf:
-        """Accuracy on these samples as it is, and as it would be after `edited(off, weights)`."""
+        """Accuracy on these samples as it is, and as it would be after `edited(off, weights)`.
+
+        Args:
+            X: vectors `(samples, width)`.
+            y: what they are, `(samples,)`.
+            off: as in `edited`.
+            weights: as in `edited`.
+        """
         before, after = self.predict(X), self.edited(off, weights).predict(X)
         return WhatIf(float(accuracy_score(y, before)), float(accuracy_score(y, after)), int((before != after).sum()))
 
     def save_pretrained(self, folder: str | Path) -> Path:
-        """Write the embedding, the head's weights and the classes to a folder, for `from_pretrained`."""
+        """Write the embedding, the head's weights, the classes and a model card to a folder, for `from_pretrained`."""
         check_is_fitted(self)
+        check_names(self.feature_names, self.coef_.shape[1])
         return _classifier_store.save(self, Path(folder))
 
     @classmethod
     def from_pretrained(cls, path: str | Path) -> "NonNegativeClassifier":
-        """A fitted classifier from the folder it was saved to."""
+        """A fitted classifier from a run of `nonneg convert --classify`, a folder, or the hub: `hub:owner/name`."""
         return _classifier_store.load(path)
+
+    def push_to_hub(self, repository: str, private: bool = False) -> str:
+        """Upload to the Hugging Face Hub, as `owner/name`; the address of what was uploaded."""
+        with tempfile.TemporaryDirectory() as folder:
+            return push(self.save_pretrained(folder), repository, private)
 
     def _class(self, label: Any) -> int:
         found = np.flatnonzero(self.classes_ == label)
@@ -262,30 +253,37 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             raise InputError(f"label is {label!r}, expected one of {', '.join(map(str, self.classes_))}")
         return int(found[0])
 
-    def _feature(self, feature: int) -> int:
-        if not 0 <= feature < self.coef_.shape[1]:
+    def _feature(self, feature: Any) -> int:
+        if not is_feature(feature, self.coef_.shape[1]):
             raise InputError(f"there is no feature {feature!r}, expected 0 to {self.coef_.shape[1] - 1}")
-        return feature
+        return int(feature)
 
 
-def _fit_head(codes: Any, labels: Array, classes: int, C: float, max_iter: int) -> tuple[Array, Array, int]:
-    """Multinomial logistic regression with weights at least 0: convex, so where it starts does not matter."""
-    samples, features = codes.shape
-    hot = np.zeros((samples, classes))
-    hot[np.arange(samples), labels] = 1
-    transposed = codes.T.tocsr()
+def _numbered(y: Any) -> tuple[Array, Array]:
+    """The classes, and the number of each label's class."""
+    if y is None:
+        raise InputError("NonNegativeClassifier requires y to be passed, but the target y is None")
+    y = column_or_1d(y, warn=True)
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    classes = unique_labels(y)
+    return classes, np.searchsorted(classes, y)
 
-    def loss(flat: Array) -> tuple[float, Array]:
-        weights = flat.reshape(features + 1, classes)
-        likely = log_softmax(codes @ weights[:-1] + weights[-1], axis=1)
-        error = np.exp(likely) - hot
-        gradient = np.concatenate((C * (transposed @ error) + weights[:-1], C * error.sum(0, keepdims=True)))
-        value = -C * float((likely * hot).sum()) + 0.5 * float(np.square(weights[:-1]).sum())
-        return value / (C * samples), gradient.ravel() / (C * samples)
 
-    start = np.zeros((features + 1) * classes)
-    bounds = [(0, None)] * (features * classes) + [(None, None)] * classes
-    options = {"maxiter": max_iter, "maxcor": 20, "ftol": 1e-10, "gtol": 1e-7}
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    weights = found.x.reshape(features + 1, classes)
-    return np.ascontiguousarray(weights[:-1].T), weights[-1].copy(), max(1, int(found.nit))
+def _codes(embedding: NonNegativeEmbedding, X: Any) -> sp.csr_array:
+    """In float64, so that a score does not depend on what other rows it is computed with."""
+    X = embedding._validated(X, reset=False)
+    head = deepcopy(embedding.head_).cpu().double()
+    return encoded(head, Rows(X, device=torch.device("cpu"), dtype=torch.float64))
+
+
+def _one_row(x: Any, width: int, named: bool) -> Any:
+    """A vector as `(1, width)`; where columns are named, a row of a DataFrame keeps their names."""
+    if named and hasattr(x, "iloc"):
+        x = x.to_frame().T if x.ndim == 1 else x
+    elif not isinstance(x, Tensor):
+        x = np.asarray(x)
+    x = x.reshape(1, -1) if x.ndim == 1 else x
+    if x.ndim != 2 or x.shape[0] != 1:
+        raise InputError(f"x has shape {tuple(x.shape)}, expected one row, ({width},) or (1, {width})")
+    return x

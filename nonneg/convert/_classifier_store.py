@@ -1,23 +1,30 @@
-"""A glass-box classifier on disk: its embedding, the head's weights, the classes. No pickle is read or written."""
+"""A glass-box classifier on disk and on the hub: its embedding, the head's weights, the classes. No pickle."""
 
-import json
+import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_arrays
-from safetensors.numpy import save as save_arrays
+import torch
 
 from nonneg.convert import _store
-from nonneg.durable import read_plainly, write_bytes
+from nonneg.convert._glass_head import check_names
+from nonneg.durable import read_plainly
 from nonneg.errors import InputError
 
 if TYPE_CHECKING:
     from nonneg.convert._classifier import NonNegativeClassifier
 
-CONFIG, WEIGHTS, EMBEDDING = "classifier.json", "classifier.safetensors", "embedding"
-_KIND = "NonNegativeClassifier"
+EMBEDDING = "embedding"
+_CLASSIFIER = _store.Saved(
+    "NonNegativeClassifier",
+    "classifier",
+    "classifier.json",
+    "classifier.safetensors",
+    further=(f"{EMBEDDING}/{_store.CONFIG}", f"{EMBEDDING}/{_store.WEIGHTS}"),
+    inner="classifier",
+)
+_NAMED = 10  # classes that the card names
 
 
 def save(classifier: "NonNegativeClassifier", folder: Path) -> Path:
@@ -25,49 +32,65 @@ def save(classifier: "NonNegativeClassifier", folder: Path) -> Path:
     labels = classifier.classes_
     if labels.dtype.kind not in "iubfU":
         raise InputError(f"classes_ are {labels.dtype}, expected numbers or strings to write down")
-    _store.save(classifier.embedding_, folder / EMBEDDING)
-    write_bytes(folder / WEIGHTS, save_arrays({"coef": classifier.coef_, "intercept": classifier.intercept_}))
+    classes, features = classifier.coef_.shape
+    embedding = _store.save(classifier.embedding_, folder / EMBEDDING)
     described = {
-        "nonneg": _KIND,
         "classes": labels.tolist(),
         "dtype": str(labels.dtype),
-        "C": classifier.C,
-        "max_iter": classifier.max_iter,
+        "C": float(classifier.C),
+        "max_iter": int(classifier.max_iter),
+        "random_state": _store.plain(classifier.random_state),
         "n_iter": classifier.n_iter_,
         "feature_names": {str(feature): name for feature, name in (classifier.feature_names or {}).items()},
+        "embedding": _digest(embedding),
     }
-    write_bytes(folder / CONFIG, json.dumps(described, indent=1).encode())
-    return folder
+    spelt = [" ".join(str(label).split()) for label in labels[:_NAMED]] + ["…"] * (classes > _NAMED)
+    card = _CLASSIFIER.card(
+        "tabular-classification",
+        f"A glass box for {classes} classes",
+        f"Tells {', '.join(spelt)} apart, by {features} non-negative features of vectors of"
+        f" {classifier.n_features_in_} numbers.\nA score is the sum of what each active feature adds to it.",
+        "classes = classifier.predict(vectors)\nprint(classifier.explain(vectors[0]))",
+    )
+    weights = {"coef": classifier.coef_, "intercept": classifier.intercept_}
+    return _CLASSIFIER.write(folder, described, {name: torch.tensor(value) for name, value in weights.items()}, card)
 
 
 def load(path: str | Path) -> "NonNegativeClassifier":
-    """What `save` wrote."""
+    """From a run, the folder of a classifier, or `hub:owner/name`."""
     from nonneg.convert._classifier import NonNegativeClassifier
 
-    folder = Path(path)
-    for part in (folder / CONFIG, folder / WEIGHTS):
-        if not part.is_file():
-            raise InputError(f"{path} holds no fitted classifier: {part} is missing")
+    folder = _CLASSIFIER.folder(path)
     embedding = _store.load(folder / EMBEDDING)
-    with read_plainly(folder):
-        text, content = (folder / CONFIG).read_bytes(), (folder / WEIGHTS).read_bytes()
-    try:
-        config: dict[str, Any] = json.loads(text)
-        if config["nonneg"] != _KIND:
-            raise ValueError(f"it describes a {config['nonneg']}")
-        names = {int(feature): str(name) for feature, name in config["feature_names"].items()}
-        classes, arrays = np.array(config["classes"], config["dtype"]), load_arrays(content)
+    with _CLASSIFIER.opened(folder) as (described, tensors):
+        classes = np.array(described["classes"], described["dtype"])
+        if classes.ndim != 1 or classes.dtype.kind not in "iubfU" or len(np.unique(classes)) < len(classes):
+            raise ValueError(
+                f"its classes are {described['classes']!r:.80}, expected numbers or strings, all different"
+            )
+        if described.get("embedding") not in (None, _digest(folder / EMBEDDING)):
+            raise ValueError("its embedding is not the one it was saved with (SHA-256 differs)")
         features = embedding.head_.weight.shape[0]
-        if arrays["coef"].shape != (len(classes), features) or arrays["intercept"].shape != (len(classes),):
-            raise ValueError("its weights have other shapes than its classes and features")
+        _store.check_tensors(tensors, {"coef": (len(classes), features), "intercept": (len(classes),)})
+        if bool((tensors["coef"] < 0).any()):
+            raise ValueError("coef has entries below 0")
+        names = {int(feature): name for feature, name in described["feature_names"].items()}
+        check_names(names, features)
         classifier = NonNegativeClassifier(
-            embedding, float(config["C"]), feature_names=names or None, max_iter=int(config["max_iter"])
+            embedding,
+            float(described["C"]),
+            feature_names=names or None,
+            max_iter=int(described["max_iter"]),
+            random_state=described.get("random_state"),
         )
-        classifier.n_iter_ = int(config["n_iter"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{folder / CONFIG} does not describe a nonneg classifier: {reason}") from error
+        classifier.n_iter_ = int(described["n_iter"])
     classifier.embedding_, classifier.classes_ = embedding, classes
-    classifier.coef_, classifier.intercept_ = arrays["coef"], arrays["intercept"]
+    classifier.coef_, classifier.intercept_ = tensors["coef"].double().numpy(), tensors["intercept"].double().numpy()
     classifier.n_features_in_ = embedding.n_features_in_
     return classifier
+
+
+def _digest(embedding: Path) -> str:
+    """Of its weights: on the codes of another one, a head would be wrong without a word."""
+    with read_plainly(embedding):
+        return hashlib.sha256((embedding / _store.WEIGHTS).read_bytes()).hexdigest()

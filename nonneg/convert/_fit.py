@@ -11,7 +11,8 @@ from torch import Tensor
 
 from nonneg import losses
 from nonneg.convert._head import Head
-from nonneg.convert._rows import Rows, unit
+from nonneg.convert._rows import Rows, have_one_direction, unit
+from nonneg.errors import InputError
 
 _WARM_UP = 20  # steps
 _FIRST_ACTIVE = 4  # times `max_active` features stay at the beginning, so that all of them learn
@@ -55,6 +56,11 @@ class Fit:
         self.done = 0
         self.seen_active = torch.zeros(config.n_components, device=self.device)
         sample = rows.take(torch.randperm(len(rows), generator=self.chance)[: max(4096, config.n_components)])
+        if have_one_direction(sample, sample[0]):
+            raise InputError(
+                f"all of {len(sample)} rows point in one direction (n_features={rows.width}), expected different ones:"
+                " vectors are compared by direction"
+            )
         self.mean = sample.mean(0)
         self.spread = float((sample - self.mean).square().sum(1).mean().sqrt())
         self.temperature = config.temperature or _temperature_of(sample[:512])

@@ -1,5 +1,7 @@
 """What `nonneg convert` is given: vectors, and what is known of them, checked before any work is done."""
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,14 +10,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import torch
 from rich.console import Console
 
-from nonneg.data import open_source, open_vectors, read_column, split_name
+from nonneg.convert._rows import Rows, have_one_direction
+from nonneg.data import ids_within, open_source, open_vectors, read_column, split_name
 from nonneg.errors import InputError
 from nonneg.models import thumbnails
 
 _BLOCK = 16_384
 _SHOWN_SIDE = 128
+_DIGITS = 15  # that a float holds exactly
 
 
 @dataclass(frozen=True)
@@ -41,18 +46,15 @@ def open_inputs(
     media: str | None = None,
     progress: bool = True,
 ) -> Inputs:
-    """Open and check all of it."""
+    """Open and check all of it; a CSV file of vectors may have its ids with it."""
     X = checked_vectors(vectors, progress)
     Y = None if pairs is None else checked_vectors(pairs, progress)
     if Y is not None and Y.shape != X.shape:
         raise InputError(f"{pairs} holds vectors of shape {Y.shape}, expected {X.shape}, as in {vectors}")
-    columns = {
-        name: None if given is None else _column(given, len(X), vectors)
-        for name, given in (("labels", labels), ("ids", ids), ("texts", texts))
-    }
-    numbers, names = (None, ()) if columns["labels"] is None else label_numbers(str(labels), columns["labels"])
-    known = None if columns["ids"] is None else _different(str(ids), [str(value) for value in columns["ids"]])
-    shown = None if columns["texts"] is None else ["" if v is None else str(v) for v in columns["texts"]]
+    numbers, names = (None, ()) if labels is None else label_numbers(labels, read_column(labels, len(X), vectors))
+    known_at = ids_within(vectors) if ids is None else ids
+    known = None if known_at is None else _ids(known_at, read_column(known_at, len(X), vectors, as_text=True))
+    shown = None if texts is None else [_text(v) for v in read_column(texts, len(X), vectors, as_text=True)]
     given = {"vectors": vectors, "pairs": pairs, "labels": labels, "ids": ids, "texts": texts, "media": media}
     return Inputs(
         X,
@@ -73,15 +75,23 @@ def checked_vectors(given: str, progress: bool = True) -> Any:
         InputError: for rows with NaN, infinity or zeros alone, by their index.
     """
     vectors = open_vectors(given, progress)
+    cpu = torch.device("cpu")
+    first, is_one_direction = Rows(vectors[:1], device=cpu).take(torch.tensor([0]))[0], True
     least, most = np.full(vectors.shape[1], np.inf), np.full(vectors.shape[1], -np.inf)
     for start in range(0, len(vectors), _BLOCK):
-        block = np.asarray(vectors[start : start + _BLOCK], np.float32)
-        _refuse(given, ~np.isfinite(block).all(1), start, "NaN or infinite numbers", "finite ones")
-        _refuse(given, ~block.any(1), start, "zeros alone", "a vector with a direction")
+        block = vectors[start : start + _BLOCK]
+        smallest, largest = block.min(1), block.max(1)
+        _refuse(given, ~np.isfinite(smallest) | ~np.isfinite(largest), start, "NaN or infinite numbers", "finite ones")
+        _refuse(given, (smallest == 0) & (largest == 0), start, "zeros alone", "a vector with a direction")
         least, most = np.minimum(least, block.min(0)), np.maximum(most, block.max(0))
+        if is_one_direction:  # seldom beyond the first block
+            is_one_direction = all(have_one_direction(units, first) for units in Rows(block, device=cpu).blocks(_BLOCK))
+    if is_one_direction:
+        raise InputError(
+            f"{given}: all {len(vectors)} rows point in one direction, expected different ones: vectors are compared"
+            " by direction"
+        )
     constant = np.flatnonzero(least == most)
-    if len(constant) == vectors.shape[1]:
-        raise InputError(f"{given}: all {len(vectors)} rows are the same, expected different ones")
     if len(constant):
         some = ", ".join(map(str, constant[:5])) + (", …" if len(constant) > 5 else "")
         Console(stderr=True).print(
@@ -89,6 +99,9 @@ def checked_vectors(given: str, progress: bool = True) -> Any:
             " nothing apart",
             style="yellow",
             soft_wrap=True,
+            markup=False,
+            emoji=False,
+            highlight=False,
         )
     return vectors
 
@@ -100,16 +113,14 @@ def _refuse(given: str, bad: Any, start: int, found: str, expected: str) -> None
         raise InputError(f"{given}, row {rows[0]}{others}, holds {found}, expected {expected}")
 
 
-def _column(given: str, rows: int, vectors: str) -> Any:
-    values = read_column(given)
-    if len(values) != rows:
-        raise InputError(f"{given} has {len(values)} rows, expected {rows}, as many as {vectors}")
-    return values
-
-
 def label_numbers(given: str, values: Any) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
-    """Labels as numbers from 0, and what they are called; missing ones and negative numbers are unlabelled."""
-    values = np.asarray(values)
+    """Labels as numbers from 0, and what they are called; missing ones and negative numbers are unlabelled.
+
+    Example:
+        >>> label_numbers("labels.txt", ["10", "9", "-1", "", "9"])
+        (array([ 1,  0, -1, -1,  0]), ('9', '10'))
+    """
+    values = _as_numbers(np.asarray(values))
     if values.dtype.kind == "f":
         if np.any(np.isfinite(values) & (values != np.round(values))):
             raise InputError(f"{given} holds numbers with fractions, expected labels: whole numbers or words")
@@ -129,9 +140,36 @@ def label_numbers(given: str, values: Any) -> tuple[npt.NDArray[np.int64], tuple
     return numbers, tuple(map(str, names))
 
 
-def _different(given: str, ids: list[str]) -> list[str]:
+def _as_numbers(values: Any) -> Any:
+    """Whole numbers that are written as text, as numbers; NaN for empty ones. Anything else stays as it is."""
+    if values.dtype.kind not in "OU":
+        return values
+    written = ["" if value is None else value for value in values.tolist()]
+    if not all(isinstance(value, str) and (value == "" or _is_whole(value)) for value in written):
+        return values
+    return np.array([float(value or "nan") for value in written])
+
+
+def _is_whole(text: str) -> bool:
+    # As it would be written anew, so that it is called what it was called: 007 is a word. As a float it is exact.
+    return len(text) <= _DIGITS and text.removeprefix("-").isdecimal() and str(int(text)) == text
+
+
+def _text(value: Any) -> str:
+    """A value as people write it; missing ones are empty."""
+    if value is None or value != value:  # NaN
+        return ""
+    is_whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    return str(int(value)) if is_whole else str(value)
+
+
+def _ids(given: str, values: Any) -> list[str]:
+    """Ids as text, all of them there and different."""
+    ids = [_text(value) for value in values]
     seen: dict[str, int] = {}
     for row, value in enumerate(ids):
+        if not value:
+            raise InputError(f"{given}, row {row}, holds no id, expected one for each row")
         if value in seen:
             raise InputError(f"{given}: rows {seen[value]} and {row} have the same id {value!r}, expected no two alike")
         seen[value] = row
@@ -140,13 +178,15 @@ def _different(given: str, ids: list[str]) -> list[str]:
 
 def _pictures(media: str, rows: int, ids: Sequence[str] | None, vectors: str, progress: bool) -> Any:
     """An encoded image for each row."""
+    if not Path(media).exists():
+        raise InputError(f"media is {media!r}, where there is no folder, expected a folder of images")
     source = open_source(media, image_size=_SHOWN_SIDE, progress=progress)
+    names = [str(name) for name in source.ids]
     if ids is None:
-        if len(source) != rows:
+        order = np.array(_in_order(names, rows))
+        if len(order) != rows:
             raise InputError(f"{media} holds {len(source)} images, expected {rows}, as many as {vectors} has rows")
-        order = np.arange(rows)
     else:
-        names = [str(name) for name in source.ids]
         places = {Path(name).stem: i for i, name in enumerate(names)} | {n: i for i, n in enumerate(names)}
         places |= {Path(name).name: i for i, name in enumerate(names)}
         lacking = next((value for value in ids if value not in places), None)
@@ -155,6 +195,24 @@ def _pictures(media: str, rows: int, ids: Sequence[str] | None, vectors: str, pr
         order = np.array([places[value] for value in ids])
     parts = [thumbnails(source.images[order[start : start + 256]]) for start in range(0, rows, 256)]
     return pa.concat_arrays(parts)
+
+
+def _in_order(names: Sequence[str], rows: int) -> list[int]:
+    """Which image comes first, second, …: those named 0, 1, … if each row has one, else by name, numbers by value.
+
+    Example:
+        >>> _in_order(["1.png", "10.png", "2.png"], 3)
+        [0, 2, 1]
+    """
+    stems = Counter(Path(name).stem for name in names)
+    if all(stems[str(row)] == 1 for row in range(rows)):
+        places = {Path(name).stem: i for i, name in enumerate(names)}
+        return [places[str(row)] for row in range(rows)]
+    return sorted(range(len(names)), key=lambda i: (_with_numbers(names[i]), names[i]))
+
+
+def _with_numbers(name: str) -> list[str | int]:
+    return [int(part) if i % 2 else part for i, part in enumerate(re.split("([0-9]+)", name))]
 
 
 def _fingerprint(given: str) -> dict[str, Any]:

@@ -7,13 +7,15 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from nonneg.convert._rows import unit
+from nonneg.convert._rows import Rows
 
 _CHUNK = 1024
 
 
 def neighbours_kept(before: Any, after: Any, k: int = 10) -> float:
     """Share of each row's `k` nearest rows, by cosine similarity, that are the same before and after.
+
+    A row of zeros, as a code without an active feature is, has no neighbours: it keeps none.
 
     Args:
         before, after: `(samples, …)`: arrays, tensors or SciPy sparse, of the same samples.
@@ -31,7 +33,8 @@ def neighbours_kept(before: Any, after: Any, k: int = 10) -> float:
     shared = 0
     for start in range(0, len(a), _CHUNK):
         near = [_nearest(z, start, k) for z in (a, b)]
-        shared += int((near[0][:, :, None] == near[1][:, None, :]).sum())
+        is_somewhere = (a[start : start + _CHUNK] != 0).any(1) & (b[start : start + _CHUNK] != 0).any(1)
+        shared += int((near[0][:, :, None] == near[1][:, None, :])[is_somewhere].sum())
     return shared / (len(a) * k)
 
 
@@ -45,5 +48,5 @@ def _nearest(z: Tensor, start: int, k: int) -> Tensor:
 def _dense(rows: Any) -> Tensor:
     if sp.issparse(rows):
         rows = rows.toarray()
-    tensor = rows.detach().cpu() if isinstance(rows, Tensor) else torch.from_numpy(np.array(rows, dtype=np.float32))
-    return unit(tensor.float())
+    given = rows if isinstance(rows, Tensor) else np.asarray(rows)
+    return torch.cat(list(Rows(given, device=torch.device("cpu")).blocks(_CHUNK)))

@@ -1,8 +1,12 @@
 """`NonNegativePair`: two modalities, two heads, one non-negative space."""
 
+import tempfile
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 import scipy.sparse as sp
 import torch
 from sklearn.base import BaseEstimator
@@ -11,10 +15,14 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from torch import Tensor
 
 from nonneg import losses, metrics
+from nonneg.convert import _pair_store
 from nonneg.convert._fit import Fit, FitConfig
 from nonneg.convert._head import Head, encoded
 from nonneg.convert._parameters import checked_config, device_of
+from nonneg.convert._report import FitReport, report_on
 from nonneg.convert._rows import Rows
+from nonneg.convert._store import push
+from nonneg.data import arrow_vectors
 from nonneg.errors import InputError
 from nonneg.progress import progress_bar
 
@@ -40,7 +48,9 @@ class NonNegativePair(BaseEstimator):  # type: ignore[misc]
         verbose: show a progress bar.
 
     Attributes:
-        head_a_, head_b_: the fitted heads.
+        head_a_, head_b_: the fitted heads, torch modules.
+        report_a_, report_b_: which features are live, dead or dense on the data of the fit.
+        feature_names_in_a_, feature_names_in_b_: names of the columns, of a DataFrame whose columns are named.
         n_iter_: steps made.
 
     Example:
@@ -50,6 +60,10 @@ class NonNegativePair(BaseEstimator):  # type: ignore[misc]
         >>> pair = NonNegativePair(n_components=64, max_active=8, max_iter=50, random_state=0).fit(left, right)
         >>> pair.transform_a(left[:3]).shape, pair.transform_b(right[:3]).shape
         ((3, 64), (3, 64))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     again = NonNegativePair.from_pretrained(pair.save_pretrained(folder))
+        >>> bool((again.transform_b(right) != pair.transform_b(right)).nnz == 0)
+        True
     """
 
     def __init__(
@@ -80,9 +94,15 @@ class NonNegativePair(BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
 
     def fit(self, A: Any, B: Any) -> Self:
-        """Fit both heads on pairs: `(pairs, width of A)` and `(pairs, width of B)`."""
+        """Fit both heads on pairs.
+
+        Args:
+            A: `(pairs, width of A)`: an array or memory map, a DataFrame, a torch tensor, an Arrow column of lists.
+            B: `(pairs, width of B)`, likewise; row i of both belong together.
+        """
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         config = checked_config(self.get_params(), seed)
+        names = {"a": _column_names(A), "b": _column_names(B)}
         A, B = (_checked(rows, name, 2) for rows, name in ((A, "A"), (B, "B")))
         if len(A) != len(B):
             raise InputError(f"A has {len(A)} rows and B {len(B)}, expected as many: row i of both belong together")
@@ -94,15 +114,21 @@ class NonNegativePair(BaseEstimator):  # type: ignore[misc]
                 fit.step()
                 bar.advance(task)
         self.head_a_, self.head_b_ = (side.head.cpu().requires_grad_(False) for side in fit.sides)
+        self.report_a_, self.report_b_ = (_report(side) for side in fit.sides)
         self.n_iter_ = self.max_iter
+        for side, found in names.items():
+            if found is not None:
+                setattr(self, f"feature_names_in_{side}_", found)
+            elif hasattr(self, f"feature_names_in_{side}_"):  # of an earlier fit
+                delattr(self, f"feature_names_in_{side}_")
         return self
 
     def transform_a(self, A: Any) -> sp.csr_array:
-        """Codes of the first modality, `(rows, n_components)`, each row of length 1."""
+        """Codes of the first modality, `(rows, n_components)`, float32, each row of length 1."""
         return self._encoded("A", A)
 
     def transform_b(self, B: Any) -> sp.csr_array:
-        """Codes of the second modality, `(rows, n_components)`, each row of length 1."""
+        """Codes of the second modality, `(rows, n_components)`, float32, each row of length 1."""
         return self._encoded("B", B)
 
     def score(self, A: Any, B: Any) -> float:
@@ -112,20 +138,60 @@ class NonNegativePair(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"A has {a.shape[0]} rows and B {b.shape[0]}, expected as many")
         return float(metrics.recall_at_k(a, b, k=1))
 
+    # On disk and on the hub
+
+    def save_pretrained(self, folder: str | Path, measured: dict[str, float] | None = None) -> Path:
+        """Write `config.json`, `model.safetensors` and a model card with the reports and figures that were measured."""
+        check_is_fitted(self)
+        return _pair_store.save(self, Path(folder), measured)
+
+    @classmethod
+    def from_pretrained(cls, path: str | Path) -> "NonNegativePair":
+        """A fitted pair from the folder it was saved to, or from the hub: `hub:owner/name`."""
+        return _pair_store.load(path)
+
+    def push_to_hub(self, repository: str, private: bool = False) -> str:
+        """Upload to the Hugging Face Hub, as `owner/name`; the address of what was uploaded."""
+        with tempfile.TemporaryDirectory() as folder:
+            return push(self.save_pretrained(folder), repository, private)
+
     def _encoded(self, name: str, rows: Any) -> sp.csr_array:
         check_is_fitted(self)
         head: Head = self.head_a_ if name == "A" else self.head_b_
+        fitted, given = getattr(self, f"feature_names_in_{name.lower()}_", None), _column_names(rows)
         rows = _checked(rows, name, 1)
         if rows.shape[1] != head.weight.shape[1]:
             raise InputError(f"{name} has vectors of {rows.shape[1]} numbers, expected {head.weight.shape[1]}")
+        if fitted is not None and given is not None and (given != fitted).any():
+            place = int((given != fitted).argmax())
+            raise InputError(
+                f"{name} has the column {given[place]!r} at {place}, expected {fitted[place]!r}, as fitted"
+            )
         device = device_of(self.device)
         return encoded(head.to(device), Rows(rows, device=device))
 
 
 def _checked(rows: Any, name: str, least: int) -> Any:
+    if isinstance(rows, pa.Array | pa.ChunkedArray):
+        rows = arrow_vectors(rows, name)
     if isinstance(rows, Tensor):
-        rows = rows.detach().cpu().numpy()
+        # Checked where it lies: it may be on a GPU, or of a type that NumPy does not have.
+        if rows.dim() != 2 or len(rows) < least or rows.shape[1] == 0:
+            raise InputError(f"{name} has shape {tuple(rows.shape)}, expected (rows, width), at least ({least}, 1)")
+        if rows.is_complex() or not bool(rows.isfinite().all()):
+            raise InputError(f"{name} contains NaN, infinity or complex numbers, expected finite ones")
+        return rows.detach()
     return check_array(rows, dtype="numeric", input_name=name, ensure_min_samples=least)
+
+
+def _column_names(rows: Any) -> npt.NDArray[Any] | None:
+    """Names of a DataFrame's columns, as scikit-learn keeps them; None where they are no strings."""
+    columns = list(getattr(rows, "columns", ()))
+    return np.array(columns, object) if columns and all(isinstance(column, str) for column in columns) else None
+
+
+def _report(side: Fit) -> FitReport:
+    return report_on(side.head, Rows(*side.rows.parts, device=torch.device("cpu")))
 
 
 class _PairFit:

@@ -23,8 +23,17 @@ from nonneg.convert._classifier import NonNegativeClassifier
 from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._fit import Fit
 from nonneg.convert._inputs import Inputs, open_inputs
-from nonneg.convert._parameters import checked_config, device_of
-from nonneg.durable import TEMPORARY_PREFIX, claim_folder, made_by, read_plainly, said_plainly, write_bytes
+from nonneg.convert._parameters import checked_config, device_of, memory_said_plainly
+from nonneg.durable import (
+    TEMPORARY_PREFIX,
+    claim_folder,
+    made_by,
+    read_plainly,
+    require_claimable,
+    said_plainly,
+    undone_if_refused,
+    write_bytes,
+)
 from nonneg.errors import InputError
 from nonneg.features import Features, is_features
 from nonneg.progress import progress_bar
@@ -32,7 +41,7 @@ from nonneg.training import environment
 
 CONFIG, LOG, ENVIRONMENT, MODEL, CHECKPOINT = "config.json", "log.jsonl", "environment.json", "model", "checkpoint"
 CLASSIFIER = "classifier"
-_MAKER = "nonneg convert"
+_MAKER, _HOLDS = "nonneg convert", {CONFIG, LOG, MODEL, CHECKPOINT, CLASSIFIER}
 _LOG_EVERY = 50  # steps
 _SAVE_EVERY = 5.0  # seconds
 
@@ -75,33 +84,40 @@ def convert_file(
         media: a folder of images, to be shown: named by the ids, or as many as there are rows, in order of names.
         embedding: how to convert; the defaults if left out.
         classify: fit a `NonNegativeClassifier` on the codes and labels, too, and write it to `classifier` in the run.
-        overwrite: replace an earlier run and its features.
+        overwrite: replace an earlier run and its features. Nothing is removed before all of the above has been
+            checked; then the earlier run is, and its features once the new ones are there.
         progress: show bars on standard error.
     """
     embedding = embedding or NonNegativeEmbedding(random_state=0)
-    checked_config(embedding.get_params(), 0)
+    config = checked_config(embedding.get_params(), 0)
     device_of(embedding.device)
-    if classify and labels is None:
-        raise InputError("classify is set without labels, expected one label a row")
+    out = _named(Path("runs") / _name(vectors) if out is None else out)
+    for name, is_set in (("supervised", embedding.supervised), ("classify", classify)):
+        if is_set and labels is None:
+            raise InputError(f"{name} is set without labels, expected one label a row")
     given = open_inputs(vectors, pairs, labels, ids, texts, media, progress)
-    out = Path("runs") / _name(vectors) if out is None else out
+    if classify and given.labels is not None and len(np.unique(given.labels[given.labels >= 0])) < 2:
+        raise InputError(f"{labels} names one class, expected two or more to classify")
     features = out.with_name(f"{out.name}.features")
-    asked = {
-        "inputs": given.described,
-        "embedding": {name: value for name, value in embedding.get_params(deep=False).items() if name != "verbose"},
-    }
-    with _locked(out):
+    parameters = {name: value for name, value in embedding.get_params(deep=False).items() if name != "verbose"}
+    asked = json.dumps({"inputs": given.described, "embedding": parameters}, indent=1)
+    with _locked(out), memory_said_plainly(config):
         resumes = not overwrite and _is_unfinished(out)
         if resumes:
-            _refuse_another(out, asked)
+            _refuse_another(out, json.loads(asked))
         else:
-            if features.exists() and not (overwrite and is_features(features)):
+            if _is_taken(features, overwrite):
                 raise InputError(f"{features} exists already; choose another --out, or --overwrite to replace features")
-            made = {"made_by": _MAKER, **environment(torch.device("cpu"))}
             begun = overwrite or (made_by(out / ENVIRONMENT) == _MAKER and not (out / CONFIG).exists())
-            claim_folder(out, ENVIRONMENT, made, {CONFIG, LOG, MODEL, CHECKPOINT, CLASSIFIER}, begun)
-            write_bytes(out / CONFIG, json.dumps(asked, indent=1).encode())
-        _fit(embedding, given, out, resumes, progress)
+            require_claimable(out, ENVIRONMENT, _MAKER, _HOLDS, begun)
+        fit = embedding.begin(given.vectors, given.labels, pairs=given.pairs)  # the last that can be refused
+        if not resumes:
+            claim_folder(out, ENVIRONMENT, {"made_by": _MAKER, **environment(torch.device("cpu"))}, _HOLDS, begun)
+            write_bytes(out / CONFIG, asked.encode())
+        elif (state := _checkpoint(out)) is not None:
+            fit.resume(state)
+        _fit(fit, embedding.max_iter, out, progress)
+        embedding.finish(fit)
         kept = embedding.score(given.vectors)
         _embedded(embedding, given, out).save(features, overwrite=overwrite or resumes)
         if classify and given.labels is not None:
@@ -114,6 +130,13 @@ def convert_file(
     return Converted(out, features, embedding, kept)
 
 
+def _named(out: Path) -> Path:
+    """Features get the run's name, so it must have one."""
+    if out.name in ("", ".."):
+        raise InputError(f"out is {str(out)!r}, expected a folder with a name, such as runs/news")
+    return out
+
+
 def _name(vectors: str) -> str:
     stem = Path(vectors).name
     for old, new in ((":", "-"), (".npz", ""), (".npy", ""), (".parquet", ""), (".csv", ""), (".safetensors", "")):
@@ -121,11 +144,8 @@ def _name(vectors: str) -> str:
     return stem
 
 
-def _fit(embedding: NonNegativeEmbedding, given: Inputs, out: Path, resumes: bool, progress: bool) -> None:
-    fit = embedding.begin(given.vectors, given.labels, pairs=given.pairs)
-    if resumes and (state := _checkpoint(out)) is not None:
-        fit.resume(state)
-    saved, total, losses = time.monotonic(), embedding.max_iter, []
+def _fit(fit: Fit, total: int, out: Path, progress: bool) -> None:
+    saved, losses = time.monotonic(), []
     with progress_bar(progress) as bar:
         task = bar.add_task("fitting", total=total, completed=fit.done)
         while fit.done < total:
@@ -138,7 +158,6 @@ def _fit(embedding: NonNegativeEmbedding, given: Inputs, out: Path, resumes: boo
                 _save(out, fit)
                 saved = time.monotonic()
     _save(out, fit)
-    embedding.finish(fit)
 
 
 def _log(out: Path, fit: Fit, losses: list[Tensor]) -> None:
@@ -198,15 +217,33 @@ def _refuse_another(out: Path, asked: dict[str, Any]) -> None:
         begun = json.loads(text)
     except ValueError as error:
         raise InputError(f"{out / CONFIG} is damaged; pass --overwrite to start over") from error
-    asked = json.loads(json.dumps(asked))
     for part in ("embedding", "inputs"):
         was, now = begun.get(part, {}), asked[part]
         for name in now:
             if was.get(name) != now[name]:
                 raise InputError(
-                    f"{out} holds an unfinished run with {name} {was.get(name)!r}, not {now[name]!r}; go on with the"
+                    f"{out} holds an unfinished run {_difference(name, was.get(name), now[name])}; go on with the"
                     " same, choose another --out or pass --overwrite to start over"
                 )
+
+
+def _difference(name: str, was: Any, now: Any) -> str:
+    """What was another, in words; a file by its name, which is all that a person knows of it."""
+    before, after = (value["file"] if isinstance(value, dict) else value for value in (was, now))
+    if isinstance(now, dict) and was is None:
+        return f"without {name}, not with {after}"
+    if isinstance(was, dict):
+        changed = f"not {after}" if after is not None else "not without"
+        return f"with {name} {before}, {changed if before != after else 'which has changed since'}"
+    return f"with {'seed' if name == 'random_state' else name} {before}, not {after}"
+
+
+def _is_taken(features: Path, overwrite: bool) -> bool:
+    """Whether something is there that features must not replace; a save that was stopped may leave hidden files."""
+    with read_plainly(features):
+        if not features.exists() or (features.is_dir() and all(p.name.startswith(".") for p in features.iterdir())):
+            return False
+    return not (overwrite and is_features(features))
 
 
 @contextmanager
@@ -215,15 +252,16 @@ def _locked(out: Path) -> Iterator[None]:
     with said_plainly(out):
         if out.exists() and not out.is_dir():
             raise InputError(f"{out} is a file, expected a folder for the run")
-        out.mkdir(parents=True, exist_ok=True)
-        lock = os.open(out, os.O_RDONLY)
-    try:
+    with undone_if_refused(out):
+        with said_plainly(out):
+            lock = os.open(out, os.O_RDONLY)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(
-                f"{out} is being written by another process; wait for it or choose another --out"
-            ) from error
-        yield
-    finally:
-        os.close(lock)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise InputError(
+                    f"{out} is being written by another process; wait for it or choose another --out"
+                ) from error
+            yield
+        finally:
+            os.close(lock)

@@ -3,12 +3,14 @@
 from nonneg.data._collection import UndividedError
 from nonneg.data._open import open_source
 from nonneg.data._source import Source
-from nonneg.data._tables import arrow_vectors, open_vectors, read_column, split_name
+from nonneg.data._tables import ids_within, open_vectors, read_column, split_name
+from nonneg.data._vectors import arrow_vectors
 
 __all__ = [
     "Source",
     "UndividedError",
     "arrow_vectors",
+    "ids_within",
     "open_source",
     "open_vectors",
     "read_column",

@@ -140,13 +140,11 @@ def _digest(features: Features) -> str:
 def open_features(path: str, labels: str | None = None) -> Features:
     """Features in a folder, beside a run's folder, or as a file of vectors with labels."""
     place = split_name(path)[0]
-    if not place.is_dir():
+    if place.is_file():
         vectors = open_vectors(path)
         if labels is None:
             return Features(np.asarray(vectors, np.float32))
-        numbers, names = label_numbers(labels, read_column(labels))
-        if len(numbers) != len(vectors):
-            raise InputError(f"{labels} has {len(numbers)} rows, expected {len(vectors)}, as many as {path}")
+        numbers, names = label_numbers(labels, read_column(labels, len(vectors), path))
         return Features(np.asarray(vectors, np.float32), labels=numbers, label_names=names)
     if labels is not None:
         raise InputError(f"labels is given for {path}, expected them for a file of vectors alone")

@@ -2,14 +2,24 @@
 
 import itertools
 import json
+import secrets
+import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nonneg.durable import claim_folder, said_plainly
+from nonneg.durable import (
+    TEMPORARY_PREFIX,
+    claim_folder,
+    made_by,
+    require_claimable,
+    said_plainly,
+    undone_if_refused,
+)
 from nonneg.errors import InputError
 from nonneg.explorer._answers import Answer
 from nonneg.explorer._explorer import STRIP, Explorer
@@ -20,7 +30,8 @@ from nonneg.explorer._server import STATIC
 from nonneg.features import Features
 from nonneg.progress import progress_bar
 
-_MARKER, _PARTS = "export.json", {"index.html", "static", "data", "media"}
+_MAKER, _MARKER, _PAGE = "nonneg export", "export.json", "index.html"
+_PARTS = {_PAGE, "static", "data", "media"}
 _DIGITS = 4
 # What the server sends as headers; a static one sends none.
 _POLICY = (
@@ -45,15 +56,49 @@ def export(
         out: the folder to write.
         features: at most so many of each set get a page, the most active ones.
         samples: at most so many of each set get a page, those strongest for some feature.
-        overwrite: replace an earlier copy.
+        overwrite: replace an earlier copy, once the new one is whole.
         progress: show a bar on standard error.
     """
     for name, count in (("features", features), ("samples", samples)):
         if count < 1:
             raise InputError(f"{name} is {count}, expected at least 1")
+    folder = Path(out)
+    replaces = overwrite or _is_unfinished(folder)
+    require_claimable(folder, _MARKER, _MAKER, _PARTS, replaces)
     explorer = open_explorer(given)
-    folder = claim_folder(Path(out), _MARKER, {"made_by": "nonneg export"}, _PARTS, overwrite)
+    with _aside(folder) as made:
+        _write_site(explorer, made, features, samples, progress)
+        claim_folder(folder, _MARKER, {"made_by": _MAKER}, _PARTS, replaces)
+        with said_plainly(folder):
+            for part in sorted(made.iterdir(), key=lambda part: part.name == _PAGE):  # last: what opens is whole
+                part.rename(folder / part.name)
+    return folder
+
+
+@contextmanager
+def _aside(folder: Path) -> Iterator[Path]:
+    """A place in the folder to write to, so that a copy that was there stays until the new one is whole."""
+    made = folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+    with undone_if_refused(folder):
+        try:
+            with said_plainly(folder):
+                made.mkdir()
+            yield made
+        finally:
+            for leftover in folder.glob(f"{TEMPORARY_PREFIX}*"):  # this one, and what a kill has left
+                shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _is_unfinished(folder: Path) -> bool:
+    """Whether a copy was begun there and never became one."""
+    with said_plainly(folder):
+        return made_by(folder / _MARKER) == _MAKER and not (folder / _PAGE).exists()
+
+
+def _write_site(explorer: Explorer, folder: Path, features: int, samples: int, progress: bool) -> None:
     explorer.prepare()
+    if len(explorer.sets) == 2:
+        explorer.comparison()  # kept for its page; refused at once where the two are not of the same samples
     examples = [each.example.sample.row for each in explorer.overview().sets]
     chosen = [_Chosen(*each, features, samples) for each in zip(explorer.sets, examples, strict=True)]
     with progress_bar(progress) as bar:
@@ -61,12 +106,11 @@ def export(
             _write(folder / "data", name, answer(), chosen)
     for number, each in enumerate(chosen):
         _write_pictures(folder / "media" / str(number), each)
-    _copy(STATIC, folder / "static", skip={"index.html"})
-    page = (STATIC / "index.html").read_text("utf-8")
+    _copy(STATIC, folder / "static", skip={_PAGE})
+    page = (STATIC / _PAGE).read_text("utf-8")
     page = page.replace('<base href="/">\n', _POLICY).replace("<html ", '<html data-mode="static" ')
     with said_plainly(folder):
-        (folder / "index.html").write_text(page, "utf-8")  # last: what opens is whole
-    return folder
+        (folder / _PAGE).write_text(page, "utf-8")
 
 
 class _Chosen:

@@ -30,9 +30,7 @@ def open_explorer(given: Sequence[str | Path | Features], sentence_model: str | 
             continue
         path = Path(each)
         if not path.is_dir():
-            from nonneg.evaluate import open_features  # files of vectors; brings torch with it
-
-            sets.append(FeatureSet(open_features(str(each)), name))
+            sets.append(FeatureSet(_of_file(str(each)), name))
             encoders.append(None)
         else:
             folder = find_features(path)
@@ -46,6 +44,18 @@ def open_explorer(given: Sequence[str | Path | Features], sentence_model: str | 
     if sentence_model is not None and not any(isinstance(each, TextEncoder) for each in encoders):
         raise InputError(f"sentence_model is {sentence_model!r}, expected a run of nonneg convert with it")
     return Explorer(sets, encoders, glass_boxes)
+
+
+def _of_file(path: str) -> Features:
+    """Of a file of vectors, which a refusal names."""
+    from nonneg.evaluate import open_features  # brings torch with it
+
+    try:
+        return open_features(path)
+    except InputError as error:
+        if path in str(error):
+            raise
+        raise InputError(f"{path}: {error}") from error
 
 
 def _encoder(run: Path, features: int, sentence_model: str | None) -> ImageEncoder | TextEncoder | None:

@@ -2,9 +2,10 @@
 
 import fcntl
 import json
+import unicodedata
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from nonneg.durable import flush, read_plainly, said_plainly, sync_folder
 from nonneg.errors import InputError
 
 FILE = "names.jsonl"
+_UNSEEN = ("Cc", "Cs", "Zl", "Zp")  # kinds of characters: control, half a character, ends of lines and paragraphs
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class NameJournal:
         """
         if not names:
             return True
+        if escaped(author) != author:
+            raise InputError(f"author is {author!r}, expected a name in one line, without control characters")
         time = datetime.now(UTC).isoformat(timespec="seconds")
         namings = [Naming(self.codes, feature, name, author, time) for feature, name in checked_names(names).items()]
         text = "".join(json.dumps(asdict(naming)) + "\n" for naming in namings)
@@ -95,12 +99,35 @@ class NameJournal:
 
 
 def checked_names(names: Mapping[int, str]) -> dict[int, str]:
-    """Whole-numbered features and strings."""
+    """Whole-numbered features and strings that can be shown in a line.
+
+    Example:
+        >>> checked_names({1: "wheels, doors"})
+        {1: 'wheels, doors'}
+        >>> checked_names({1: "two\\nlines"})
+        Traceback (most recent call last):
+        nonneg.errors.InputError: names: 1 is called 'two\\nlines', expected one line without control characters
+    """
     for feature, name in names.items():
         # NumPy's integers will do; True, 1.5 and "1" will not.
         if np.asarray(feature).dtype.kind not in "iu" or not isinstance(name, str):
             raise InputError(f"names: {feature!r} is called {name!r}, expected a feature's number and a string")
+        if escaped(name) != name:
+            raise InputError(f"names: {feature} is called {name!r}, expected one line without control characters")
     return {int(feature): name for feature, name in names.items()}
+
+
+def escaped(text: str) -> str:
+    """In one line: characters that break lines or steer a terminal as Python writes them.
+
+    Example:
+        >>> print(escaped("two\\nlines, 🦊"))
+        two\\nlines, 🦊
+    """
+    if text.isprintable():  # nearly always
+        return text
+    kinds = ((character, unicodedata.category(character)) for character in text)
+    return "".join(c.encode("unicode_escape").decode() if kind in _UNSEEN else c for c, kind in kinds)
 
 
 def _parsed(line: bytes) -> Naming | None:
@@ -109,4 +136,5 @@ def _parsed(line: bytes) -> Naming | None:
     except (ValueError, TypeError, RecursionError):
         return None
     fits = type(naming.feature) is int and all(isinstance(v, str) for k, v in asdict(naming).items() if k != "feature")
-    return naming if fits else None
+    # What was written before such names were refused is shown all the same.
+    return replace(naming, name=escaped(naming.name), author=escaped(naming.author)) if fits else None

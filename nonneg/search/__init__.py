@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from nonneg.search._engine import ENGINES, Found, Where
 from nonneg.search._find import Hit, Hits, find
-from nonneg.search._folders import index_folder, search_folder
+from nonneg.search._folders import index_folder, parsed_features, search_folder
 from nonneg.search._index import Contribution, Index
 from nonneg.search._query import Query, parsed_feature
 
@@ -24,6 +24,7 @@ __all__ = [
     "image_codes",
     "index_folder",
     "parsed_feature",
+    "parsed_features",
     "search_folder",
 ]
 

@@ -1,5 +1,6 @@
 """New inputs to codes: an image through a trained run, a vector or a text through a run of `nonneg convert`."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ def encoded(
     """
     if run is None:
         raise InputError(f"{kind} is given, but no run to encode it, expected the run that made the features")
+    _require_kind(run, kind)
     if kind == "image":
         layer = "encoder" if features.provenance.get("layer") == "encoder" else "projector"
         codes = _of_image(Path(given), str(run), layer)
@@ -39,6 +41,21 @@ def encoded(
         found = f"{run} makes codes of {codes.shape[1]} features"
         raise InputError(f"{found}, expected {features.shape[1]}: it is not the run that made the features")
     return sp.csr_array(codes)
+
+
+def _require_kind(run: str | Path, kind: str) -> None:
+    """A run that lies here must be one for such inputs; one of the hub is told by what it cannot load."""
+    folder = Path(run) / "model" if (Path(run) / "model").is_dir() else Path(run)
+    try:
+        described = json.loads((folder / "config.json").read_bytes())
+        takes_images, takes_vectors = "encoder" in described, described.get("nonneg") == "NonNegativeEmbedding"
+    except (OSError, ValueError, RecursionError, AttributeError, TypeError):
+        return  # loading it says what is wrong
+    if kind == "image" and takes_vectors:
+        expected = "a vector (--vector) or a text (--text with --sentence-model)"
+        raise InputError(f"image is given, but {run} was made from vectors, expected {expected}")
+    if kind != "image" and takes_images:
+        raise InputError(f"{kind} is given, but {run} was trained on images, expected an image (--image)")
 
 
 def _of_image(path: Path, run: str, layer: Any) -> Any:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from nonneg.errors import InputError
 from nonneg.features import Features
+from nonneg.features._names import escaped
 from nonneg.search._engine import Where
 from nonneg.search._files import Array
 from nonneg.search._index import Contribution, Index
@@ -86,7 +87,9 @@ class Hits:
             "text": [_excerpt(hit.text) for hit in self.hits],
         }
         shown = [name for name, cells in columns.items() if any(cells) or name in ("id", "score", "because of")]
-        return shown, [list(line) for line in zip(*(columns[name] for name in shown), strict=True)]
+        return shown, [
+            [escaped(cell) for cell in line] for line in zip(*(columns[name] for name in shown), strict=True)
+        ]
 
 
 def find(

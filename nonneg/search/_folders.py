@@ -1,12 +1,13 @@
 """`nonneg index` and `nonneg search`: features in a folder, an index beside them, hits."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from nonneg.errors import InputError
 from nonneg.features import Features, find_features, journal
 from nonneg.search._find import Hits, find
 from nonneg.search._index import Index
-from nonneg.search._query import Query
+from nonneg.search._query import Feature, Query, parsed_feature
 
 
 def index_folder(
@@ -30,7 +31,7 @@ def index_folder(
         uri: of a Milvus cluster.
         overwrite: replace an earlier index there.
     """
-    folder = find_features(features)
+    folder = _found(features)
     out = beside(folder) if out is None else out
     if out.exists() and not overwrite and any(out.iterdir() if out.is_dir() else [out]):
         raise InputError(f"{out} exists already; choose another --out, or --overwrite to replace an index")
@@ -60,7 +61,7 @@ def search_folder(
         run: the run that made the features; the one that they name, beside them, if left out.
         sentence_model: the sentence-transformers model that made the vectors, for a text.
     """
-    folder = find_features(features)
+    folder = _found(features)
     opened = Features.load(folder)
     place = beside(folder) if index is None else index
     if query.inputs and run is None:
@@ -73,9 +74,22 @@ def search_folder(
         return find(opened, query, known, run=run, sentence_model=sentence_model)
 
 
+def parsed_features(features: str | Path, given: Sequence[str]) -> tuple[tuple[Feature, float], ...]:
+    """Features with their weights, as a person types them; those of a folder or a run say which names there are."""
+    are_weighed = any(":" in each for each in given)
+    names = set(Features.load(_found(features)).names.values()) if are_weighed else set()
+    return tuple(parsed_feature(each, names) for each in given)
+
+
 def beside(folder: Path) -> Path:
     """`NAME.index` of `NAME.features`."""
     return folder.with_name(f"{folder.name.removesuffix('.features')}.index")
+
+
+def _found(features: str | Path) -> Path:
+    if Path(features).is_file():
+        raise InputError(f"{features} is a file, expected a features folder or a run that has some (nonneg convert)")
+    return find_features(features)
 
 
 def _named_run(folder: Path, features: Features) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from nonneg.errors import InputError
 
 Feature = int | str
 """A feature's number or its name."""
+_LARGEST = 2**24  # bytes of a file that is looked at before it is replaced
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,24 @@ class Query:
         return cls(**{name: _as_tuple(value) for name, value in content.items()})
 
     def save(self, path: str | Path) -> None:
-        """Write to a file, whole or not at all."""
+        """Write to a file, whole or not at all; in the place of an earlier query, but of nothing else."""
+        with read_plainly(Path(path)):
+            is_there = Path(path).exists()
+        if is_there and not self._is_saved(Path(path)):
+            raise InputError(f"{path} exists already and is no saved query, expected a new name or that of a query")
         write_bytes(Path(path), self.to_json().encode())
+
+    @classmethod
+    def _is_saved(cls, path: Path) -> bool:
+        """Whether a file holds a query."""
+        try:
+            with read_plainly(path):
+                if not path.is_file() or path.stat().st_size > _LARGEST:
+                    return False
+            cls.load(path)
+        except InputError:
+            return False
+        return True
 
     @classmethod
     def load(cls, path: str | Path) -> "Query":
@@ -118,13 +136,21 @@ class Query:
             raise InputError(f"{path}: {error}") from error
 
 
-def parsed_feature(given: str) -> tuple[Feature, float]:
+def parsed_feature(given: str, names: Collection[str] = ()) -> tuple[Feature, float]:
     """A feature with its weight, as a person types it.
+
+    Args:
+        given: `17:0.5`, `17`, `wheels:0.5` or `wheels`.
+        names: that there are; where one of them is given, it is that one, whatever it ends in.
 
     Example:
         >>> parsed_feature("17:0.5"), parsed_feature("wheels"), parsed_feature("time: noon")
         ((17, 0.5), ('wheels', 1.0), ('time: noon', 1.0))
+        >>> parsed_feature("ratio 2:1"), parsed_feature("ratio 2:1", names=["ratio 2:1"])
+        (('ratio 2', 1.0), ('ratio 2:1', 1.0))
     """
+    if given in names:
+        return given, 1.0
     name, colon, weight = given.rpartition(":")
     try:
         return (numbered(name), float(weight)) if colon and name else (numbered(given), 1.0)

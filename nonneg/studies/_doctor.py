@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+import torch
 from rich.console import Console
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -14,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from nonneg import metrics
 from nonneg.convert import NonNegativeEmbedding, neighbours_kept
+from nonneg.convert._rows import have_one_direction, unit
 from nonneg.errors import InputError
 from nonneg.studies._diagnosis import Conversion, Diagnosis, Finding, Reading
 from nonneg.studies._doctor_words import axes_of, findings_on, margin_of, outcome_of, verdict_on
@@ -66,21 +68,22 @@ def diagnose(
         is_left_out = value is None and argument != "max_iter"
         if not is_left_out and not (isinstance(value, int | np.integer) and value >= 1):
             raise InputError(f"{argument} is {value!r}, expected a whole number, at least 1")
-    x = _checked_vectors(vectors)
+    x = _checked_vectors(vectors, name)
     rows, features = x.shape
-    y, notes = _checked_labels(labels, rows)
+    y, notes = _checked_labels(labels, rows, name)
     rng = np.random.default_rng(seed)
     waiting = Console(stderr=True, quiet=not progress)
     with waiting.status(f"counting over {rows:,} rows"):
-        counts, empty, negative = _counted(x)
+        counts, empty, negative = _counted(x, name)
     drawn = rng.choice(rows, min(rows, _HELD_OUT + _FITTED), replace=False)
     at_once = min(_SEEN, max(_FEW_ROWS, _ENTRIES // features))
     seen = drawn[: _SEEN if sp.issparse(x) else at_once]
     z, seen_y = _float32(x[seen]), None if y is None else y[seen]
     with waiting.status(f"looking at {len(seen):,} rows"):
         whole = _dense(z[:at_once])
-        if (whole == whole[0]).all():
-            raise InputError("vectors has the same numbers in every row, expected rows that differ")
+        units = unit(torch.from_numpy(whole))
+        if have_one_direction(units, units[0]):
+            raise InputError(f"{name} has rows that all point in one direction, expected rows that differ")
         rank, correlation = metrics.effective_rank(whole), metrics.correlation(_some_columns(whole))
         given, rotated = _reading(z, seen_y), _reading(_rotated(z, rng), seen_y)
     active = float(counts.sum() / rows)
@@ -119,27 +122,27 @@ def diagnose(
 # What comes in
 
 
-def _checked_vectors(vectors: Any) -> Any:
+def _checked_vectors(vectors: Any, name: str) -> Any:
     x: Any = sp.csr_array(vectors) if sp.issparse(vectors) and vectors.ndim == 2 else np.asarray(vectors)
     if sp.issparse(x) and not x.has_canonical_format:
         x = x.copy()
         x.sum_duplicates()
     if x.ndim != 2 or 0 in x.shape:
-        raise InputError(f"vectors has shape {x.shape}, expected (rows, features)")
+        raise InputError(f"{name} has shape {x.shape}, expected (rows, features)")
     if x.dtype.kind not in "fiub":
-        raise InputError(f"vectors holds {x.dtype}, expected real numbers")
+        raise InputError(f"{name} holds {x.dtype}, expected real numbers")
     if x.shape[0] < _LEAST_ROWS:
-        raise InputError(f"vectors has {x.shape[0]} rows, expected at least {_LEAST_ROWS}")
+        raise InputError(f"{name} has {x.shape[0]} rows, expected at least {_LEAST_ROWS}")
     return x
 
 
-def _checked_labels(labels: Any, rows: int) -> tuple[Array | None, list[Finding]]:
+def _checked_labels(labels: Any, rows: int, name: str) -> tuple[Array | None, list[Finding]]:
     """Classes 0, 1, … of the rows, -1 for none, `(rows,)`; None where they are of no use, and then why."""
     if labels is None:
         return None, []
     given = np.asarray(labels)
     if given.shape != (rows,):
-        raise InputError(f"labels has shape {given.shape}, expected ({rows},), one for each row of vectors")
+        raise InputError(f"labels has shape {given.shape}, expected ({rows},), one for each row of {name}")
     if given.dtype.kind not in "iubUSO":
         raise InputError(f"labels holds {given.dtype}, expected integers or strings")
     is_labelled = given >= 0 if given.dtype.kind == "i" else np.ones(rows, bool)
@@ -155,7 +158,7 @@ def _checked_labels(labels: Any, rows: int) -> tuple[Array | None, list[Finding]
     return y, [Finding("note", without)] if missing else []
 
 
-def _counted(x: Any) -> tuple[Array, int, int]:
+def _counted(x: Any, name: str) -> tuple[Array, int, int]:
     """On how many rows each feature is active; how many rows have none active; how many entries are negative."""
     rows, features = x.shape
     counts, empty, negative = np.zeros(features, np.int64), 0, 0
@@ -174,7 +177,7 @@ def _counted(x: Any) -> tuple[Array, int, int]:
     if broken:
         named = ", ".join(map(str, broken[:3])) + ", …" * (len(broken) > 3)
         raise InputError(
-            f"vectors holds NaN, infinity or numbers too large for float32 in {len(broken):,} of {rows:,} rows"
+            f"{name} holds NaN, infinity or numbers too large for float32 in {len(broken):,} of {rows:,} rows"
             f" ({named}), expected finite numbers"
         )
     return counts, empty, negative

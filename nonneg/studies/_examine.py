@@ -7,7 +7,6 @@ import numpy as np
 
 from nonneg.convert import label_numbers
 from nonneg.data import open_vectors, read_column, split_name
-from nonneg.errors import InputError
 from nonneg.evaluate import open_features, test_source
 from nonneg.models import load
 from nonneg.studies._diagnosis import Diagnosis
@@ -27,9 +26,7 @@ def examine(subject: str, labels: str | None = None, **settings: Any) -> Diagnos
     """
     vectors, known = _opened(subject)
     if labels is not None:
-        known = label_numbers(labels, read_column(labels))[0]
-        if len(known) != vectors.shape[0]:
-            raise InputError(f"{labels} has {len(known)} rows, expected {vectors.shape[0]}, as many as {subject}")
+        known = label_numbers(labels, read_column(labels, vectors.shape[0], subject))[0]
     return diagnose(vectors, known, name=Path(subject).name, **settings)
 
 

@@ -1,13 +1,15 @@
 """The glass box: predictions that are sums, and what becomes of them if a feature is switched off."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
+import torch
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_dataframe_column_names_consistency, parametrize_with_checks
 
 from nonneg.convert import NonNegativeClassifier, NonNegativeEmbedding
-from nonneg.convert._classifier import _fit_head
+from nonneg.convert._glass_head import fit_head
 
 EMBEDDING = NonNegativeEmbedding(n_components=32, max_active=6, max_iter=60)
 
@@ -15,6 +17,12 @@ EMBEDDING = NonNegativeEmbedding(n_components=32, max_active=6, max_iter=60)
 @parametrize_with_checks([NonNegativeClassifier(NonNegativeEmbedding(16, 6, max_iter=5))])
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
+
+
+def test_scikit_learns_check_of_names_of_columns():
+    check_dataframe_column_names_consistency(
+        "classifier", NonNegativeClassifier(NonNegativeEmbedding(16, 6, max_iter=5))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +69,13 @@ def test_features_can_be_switched_off_and_weights_edited(fitted):
     for wrong, sentence in (
         ({"off": [99]}, "there is no feature 99"),
         ({"weights": {(0, "yak"): 1.0}}, "label is 'yak', expected one of ant"),
-        ({"weights": {(0, "cat"): -1.0}}, "expected at least 0"),
+        ({"off": ["ears"]}, "there is no feature 'ears', expected 0 to 31"),
+        ({"off": 3}, r"off is 3, expected several features, such as \[3\]"),
+        ({"weights": {(0, "cat"): -1.0}}, "the weight of feature 0 for 'cat' is -1.0, expected a number, at least 0"),
+        ({"weights": {(0, "cat"): "much"}}, "is 'much', expected a number, at least 0"),
+        ({"weights": {(0, "cat"): np.inf}}, "is inf, expected a number, at least 0"),
+        ({"weights": {5: 2.0}}, r"weights has the key 5, expected \(feature, label\)"),
+        ({"weights": [2.0]}, r"weights is a list, expected numbers by \(feature, label\)"),
     ):
         with pytest.raises(ValueError, match=sentence):
             classifier.edited(**wrong)
@@ -71,7 +85,7 @@ def test_the_head_is_the_best_there_is_with_non_negative_weights():
     rng = np.random.default_rng(0)
     codes = sp.csr_array(np.maximum(rng.normal(size=(200, 5)), 0))
     labels = np.arange(200) % 3
-    weights, intercept, _ = _fit_head(codes, labels, 3, 1.0, 1000)
+    weights, intercept, _ = fit_head(codes, labels, 3, 1.0, 1000)
 
     def loss(weights, intercept):
         scores = codes @ weights.T + intercept
@@ -92,6 +106,63 @@ def test_bad_input_is_named(clusters):
         NonNegativeClassifier(EMBEDDING, C=0).fit(X, kinds)
     with pytest.raises(ValueError, match="expected as many"):
         NonNegativeClassifier(EMBEDDING).fit(X, kinds[:-1])
+    with pytest.raises(ValueError, match="max_iter is 0, expected a whole number"):
+        NonNegativeClassifier(EMBEDDING, max_iter=0).fit(X, kinds)
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [(LogisticRegression(), "a LogisticRegression"), (NonNegativeEmbedding, "the class NonNegativeEmbedding")],
+)
+def test_only_a_non_negative_embedding_will_do(other, found, clusters):
+    for fit in (
+        lambda X, y: NonNegativeClassifier(other).fit(X, y),
+        lambda X, y: NonNegativeClassifier.on(other, X, y),
+    ):
+        with pytest.raises(ValueError, match=f"embedding is {found}, expected a NonNegativeEmbedding or None"):
+            fit(*clusters)
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        ({99: "wings"}, "feature_names names feature 99, expected 0 to 31"),
+        ({-1: "wings"}, "feature_names names feature -1, expected 0 to 31"),
+        ({"3": "wings"}, "feature_names names feature '3', expected 0 to 31"),
+        ({3: 4}, "feature_names calls feature 3 4, expected a string"),
+        (["wings"], "feature_names is a list, expected names by feature"),
+    ],
+)
+def test_names_of_features_that_there_are_not_are_refused(names, sentence, clusters, fitted, tmp_path):
+    with pytest.raises(ValueError, match=sentence):
+        NonNegativeClassifier(EMBEDDING, feature_names=names).fit(*clusters)
+    renamed = fitted[0].edited().set_params(feature_names=names)
+    with pytest.raises(ValueError, match=sentence):
+        renamed.save_pretrained(tmp_path / "glass")
+
+
+def test_one_row_is_explained_whatever_holds_it(fitted):
+    classifier, X, _ = fitted
+    expected = str(classifier.explain(X[0]))
+    for one in (X[:1], X[0].tolist(), torch.from_numpy(X[0]), torch.from_numpy(X[:1]), pd.Series(X[0])):
+        assert str(classifier.explain(one)) == expected
+    for several in (X[:2], torch.from_numpy(X[:2]), X[:, :1], pd.DataFrame(X[:2])):
+        with pytest.raises(ValueError, match=r"x has shape .*, expected one row, \(24,\) or \(1, 24\)"):
+            classifier.explain(several)
+
+
+def test_names_of_columns_are_kept_on_disk_too(clusters, tmp_path):
+    X, kinds = clusters
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(24)])
+    small = NonNegativeEmbedding(16, 6, max_iter=5)
+    classifier = NonNegativeClassifier(small, random_state=0).fit(frame, kinds)
+    again = NonNegativeClassifier.from_pretrained(classifier.save_pretrained(tmp_path / "glass"))
+    for each in (classifier, again):
+        assert each.feature_names_in_.tolist() == frame.columns.tolist()
+        assert each.explain(frame.iloc[0]) == each.explain(frame.iloc[[0]])
+        with pytest.raises(ValueError, match="feature names should match"):
+            each.predict(frame[frame.columns[::-1]])
+    assert not hasattr(classifier.fit(X, kinds), "feature_names_in_")
 
 
 def test_a_saved_classifier_predicts_the_same(fitted, tmp_path):
@@ -99,7 +170,11 @@ def test_a_saved_classifier_predicts_the_same(fitted, tmp_path):
     again = NonNegativeClassifier.from_pretrained(classifier.save_pretrained(tmp_path / "glass"))
     np.testing.assert_array_equal(again.decision_function(X), classifier.decision_function(X))
     assert (again.predict(X) == classifier.predict(X)).all() and again.classes_.dtype == classifier.classes_.dtype
-    assert again.name(3) == "wings" and str(again.explain(X[0])) == str(classifier.explain(X[0]))
+    assert (
+        again.random_state == 0
+        and again.name(3) == "wings"
+        and str(again.explain(X[0])) == str(classifier.explain(X[0]))
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,6 +183,12 @@ def test_a_saved_classifier_predicts_the_same(fitted, tmp_path):
         (lambda folder: (folder / "classifier.json").unlink(), "classifier.json is missing"),
         (lambda folder: (folder / "classifier.json").write_text("{}"), "does not describe a nonneg classifier"),
         (lambda folder: (folder / "classifier.safetensors").write_bytes(b"x"), "does not describe a nonneg classifier"),
+        (lambda folder: rewritten(folder, '"3": "wings"', '"99": "wings"'), "names feature 99, expected 0 to 31"),
+        (lambda folder: rewritten(folder, '"ant"', '"bee"'), "expected numbers or strings, all different"),
+        (
+            lambda folder: another_embedding().save_pretrained(folder / "embedding"),
+            "its embedding is not the one it was saved",
+        ),
     ],
 )
 def test_what_is_no_classifier_is_refused(fitted, tmp_path, damage, sentence):
@@ -115,6 +196,22 @@ def test_what_is_no_classifier_is_refused(fitted, tmp_path, damage, sentence):
     damage(folder)
     with pytest.raises(ValueError, match=sentence):
         NonNegativeClassifier.from_pretrained(folder)
+
+
+def another_embedding():
+    return NonNegativeEmbedding(32, 6, max_iter=1, random_state=1).fit(np.random.default_rng(0).normal(size=(50, 24)))
+
+
+def rewritten(folder, old, new):
+    text = (folder / "classifier.json").read_text()
+    assert text.count(old) == 1
+    (folder / "classifier.json").write_text(text.replace(old, new))
+
+
+def test_a_run_knows_its_classifier(fitted, tmp_path):
+    fitted[0].save_pretrained(tmp_path / "run" / "classifier")
+    again = NonNegativeClassifier.from_pretrained(tmp_path / "run")
+    np.testing.assert_array_equal(again.coef_, fitted[0].coef_)
 
 
 def test_on_a_fitted_embedding_the_head_alone_is_fitted(clusters):
@@ -126,3 +223,16 @@ def test_on_a_fitted_embedding_the_head_alone_is_fitted(clusters):
     assert (embedding.transform(X) != before).nnz == 0
     with pytest.raises(ValueError, match="y has 1 classes, expected two or more"):
         NonNegativeClassifier.on(embedding, X, np.zeros(300, int))
+    with pytest.raises(ValueError, match="X has 300 samples and y 299 labels"):
+        NonNegativeClassifier.on(embedding, X, kinds[:-1])
+    with pytest.raises(ValueError, match="C is -1"):
+        NonNegativeClassifier.on(embedding, X, kinds, C=-1)
+
+
+def test_labels_of_a_table_can_be_saved(clusters, tmp_path):
+    X, kinds = clusters
+    embedding = NonNegativeEmbedding(16, 6, max_iter=5, random_state=0).fit(X)
+    labels = pd.Series(np.array(["ant", "bee", "cat"], object)[kinds % 3])
+    classifier = NonNegativeClassifier.on(embedding, X, labels)
+    again = NonNegativeClassifier.from_pretrained(classifier.save_pretrained(tmp_path / "glass"))
+    assert again.classes_.tolist() == ["ant", "bee", "cat"] and (again.predict(X) == classifier.predict(X)).all()

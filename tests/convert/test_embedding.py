@@ -74,7 +74,9 @@ def test_the_same_seed_gives_the_same_codes_and_another_one_others(clusters):
     assert (a != c).nnz > 0
 
 
-@pytest.mark.parametrize("kind", ["float16", "float64", "tensor", "memmap", "arrow", "list", "int"])
+@pytest.mark.parametrize(
+    "kind", ["float16", "float64", "big-endian", "long", "tensor", "memmap", "arrow", "list", "int"]
+)
 def test_any_form_of_vectors(clusters, kind, tmp_path):
     X, _ = clusters
     X = np.round(X * 8) if kind == "int" else X.astype(np.float16).astype(np.float32)
@@ -84,6 +86,8 @@ def test_any_form_of_vectors(clusters, kind, tmp_path):
     given = {
         "float16": lambda: X.astype(np.float16),
         "float64": lambda: X.astype(np.float64),
+        "big-endian": lambda: X.astype(">f4"),
+        "long": lambda: X.astype(np.longdouble),
         "tensor": lambda: torch.from_numpy(X),
         "memmap": lambda: np.load(tmp_path / "x.npy", mmap_mode="r"),
         "arrow": lambda: pa.chunked_array([pa.array(list(X[:100])), pa.array(list(X[100:]))]),
@@ -92,6 +96,46 @@ def test_any_form_of_vectors(clusters, kind, tmp_path):
     }[kind]()
     embedding = NonNegativeEmbedding(**SMALL).fit(given)
     np.testing.assert_allclose(embedding.transform(given).toarray(), expected.toarray(), atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1e100, 1e-100])
+@pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy])
+def test_numbers_beyond_float32_count_by_direction(scale, kind, clusters):
+    X = clusters[0].astype(np.float64)
+    expected = NonNegativeEmbedding(**SMALL | {"max_iter": 5}).fit(X)
+    embedding = NonNegativeEmbedding(**SMALL | {"max_iter": 5}).fit(kind(scale * X))
+    codes = embedding.transform(kind(scale * X))
+    assert codes.nnz and abs(codes - expected.transform(X)).max() < 1e-3
+    assert embedding.score(kind(scale * X)) == pytest.approx(expected.score(X), abs=0.01)
+
+
+@pytest.mark.parametrize("X", [np.arange(1.0, 30)[:, None], np.outer(np.arange(1, 30), [3.0, -1.0, 2.0])])
+def test_rows_of_one_direction_are_refused(X):
+    for given in (X, torch.from_numpy(X)):
+        with pytest.raises(InputError, match="all of 29 rows point in one direction"):
+            NonNegativeEmbedding(**SMALL).fit(given)
+
+
+def test_two_directions_are_enough():
+    X = np.arange(-20.0, 21)[:, None][np.arange(41) != 20]
+    embedding = NonNegativeEmbedding(**SMALL | {"max_iter": 5}).fit(X)
+    assert embedding.report_.empty == 0 and embedding.score(X) > 0
+
+
+def test_rows_without_a_code_keep_no_neighbours(clusters):
+    X, _ = clusters
+    empty = X.copy()
+    assert neighbours_kept(X, np.zeros((300, 5))) == 0
+    empty[:100] = 0
+    kept = [len(set(near(X, row)) & set(near(empty, row))) / 10 if row >= 100 else 0 for row in range(300)]
+    assert neighbours_kept(X, empty) == pytest.approx(np.mean(kept), abs=0.002)
+
+
+def near(X, row):
+    unit = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-30)
+    similarity = unit @ unit[row]
+    similarity[row] = -np.inf
+    return np.argsort(-similarity)[:10]
 
 
 def test_no_limit_lets_relu_decide(clusters):

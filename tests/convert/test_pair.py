@@ -1,5 +1,8 @@
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
+import torch
 
 from nonneg.convert import NonNegativePair
 
@@ -42,3 +45,53 @@ def test_what_does_not_fit_is_refused(modalities):
         pair.transform_a(B)
     with pytest.raises(ValueError, match="max_iter is 0"):
         NonNegativePair(max_iter=0).fit(A, B)
+
+
+def test_tensors_and_arrow_columns_are_taken_as_arrays_are(modalities):
+    A, B = (rows.astype(np.float32) for rows in modalities)
+    settings = SMALL | {"max_iter": 5}
+    expected = NonNegativePair(**settings).fit(A, B).transform_b(B)
+    for given in (torch.from_numpy, lambda rows: pa.FixedSizeListArray.from_arrays(rows.ravel(), rows.shape[1])):
+        pair = NonNegativePair(**settings).fit(given(A), given(B))
+        assert (pair.transform_b(given(B)) != expected).nnz == 0
+    assert pair.transform_a(torch.from_numpy(A).bfloat16()).shape == (500, 64)  # NumPy has no such type
+    for wrong, sentence in ((torch.ones(20), r"A has shape \(20,\)"), (torch.full((2, 20), torch.nan), "contains NaN")):
+        with pytest.raises(ValueError, match=sentence):
+            pair.transform_a(wrong)
+
+
+def test_reports_say_what_became_of_the_features_of_either_side(modalities):
+    A, B = modalities
+    pair = NonNegativePair(**SMALL | {"max_iter": 5}).fit(A, B)
+    for report, codes in ((pair.report_a_, pair.transform_a(A)), (pair.report_b_, pair.transform_b(B))):
+        assert report.rows == 500 and report.live == len(np.unique(codes.indices))
+        assert report.active == pytest.approx(codes.nnz / 500)
+
+
+def test_it_is_saved_and_loaded(modalities, tmp_path):
+    A, B = modalities
+    pair = NonNegativePair(**SMALL | {"max_iter": 5, "n_components": np.int64(64)}).fit(A, B)
+    folder = pair.save_pretrained(tmp_path / "pair", {"recall@1": 0.5})
+    again = NonNegativePair.from_pretrained(folder)
+    assert (again.transform_a(A) != pair.transform_a(A)).nnz == 0
+    assert again.score(A, B) == pair.score(A, B) and again.get_params() == pair.get_params()
+    assert (again.report_a_, again.report_b_, again.n_iter_) == (pair.report_a_, pair.report_b_, 5)
+    card = (folder / "README.md").read_text()
+    assert "| recall@1 | 0.500 |" in card and f"| live features of B | {pair.report_b_.live} |" in card
+    assert "vectors of 20 numbers and their partners of 30" in card
+
+
+def test_names_of_columns_are_kept_on_disk_too_and_must_agree(modalities, tmp_path):
+    A, B = modalities
+    frame = pd.DataFrame(A, columns=[f"x{i}" for i in range(20)])
+    pair = NonNegativePair(**SMALL | {"max_iter": 1}).fit(frame, B)
+    again = NonNegativePair.from_pretrained(pair.save_pretrained(tmp_path / "pair"))
+    for each in (pair, again):
+        assert each.feature_names_in_a_.tolist() == frame.columns.tolist() and not hasattr(each, "feature_names_in_b_")
+        codes = each.transform_a(A).toarray()
+        np.testing.assert_allclose(
+            each.transform_a(frame).toarray(), codes, atol=1e-5
+        )  # columns lie otherwise: rounding
+        with pytest.raises(ValueError, match="A has the column 'x19' at 0, expected 'x0', as fitted"):
+            each.transform_a(frame[frame.columns[::-1]])
+    assert not hasattr(pair.fit(A, B), "feature_names_in_a_")

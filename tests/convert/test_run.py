@@ -1,5 +1,6 @@
 """`nonneg convert` from files to a run and its features."""
 
+import io
 import json
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from PIL import Image
 
 from nonneg import Features, InputError
 from nonneg.convert import NonNegativeEmbedding, convert_file
-from nonneg.convert._inputs import checked_vectors
+from nonneg.convert._inputs import checked_vectors, label_numbers, open_inputs
 
 
 def small(**changed):
@@ -82,8 +83,6 @@ def test_images_come_along_by_id_or_in_order(files, clusters):
         progress=False,
     )
     features = Features.load(made.features)
-    import io
-
     picture = Image.open(io.BytesIO(features.samples["media"][123].as_py())).convert("RGB")
     assert abs(picture.getpixel((5, 5))[0] - 123) < 6
     (folder / "s5.png").unlink()
@@ -123,7 +122,8 @@ def test_killed_and_started_again_it_ends_the_same(files, monkeypatch):
         (lambda X: X.__setitem__((7, 3), np.nan), "row 7, holds NaN or infinite numbers, expected finite ones"),
         (lambda X: X.__setitem__((8, 3), np.inf), "row 8, holds NaN"),
         (lambda X: X.__setitem__(slice(5, 8), 0), r"row 5 \(and 2 more nearby\), holds zeros alone"),
-        (lambda X: X.__setitem__(slice(None), 1), "all 300 rows are the same"),
+        (lambda X: X.__setitem__(slice(None), 1), "all 300 rows point in one direction"),
+        (lambda X: X.__setitem__(slice(None), np.outer(np.arange(1, 301), X[0])), "rows point in one direction"),
     ],
 )
 def test_bad_rows_are_named(damage, sentence, tmp_path, clusters):
@@ -142,6 +142,96 @@ def test_constant_columns_are_mentioned(tmp_path, clusters, capsys):
     assert "2 of 24 columns are the same in every row (2, 5)" in capsys.readouterr().err
 
 
+def test_a_column_of_positive_numbers_has_one_direction(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(1.0, 20)[:, None])
+    with pytest.raises(InputError, match=r"x.npy: all 19 rows point in one direction, expected different ones"):
+        checked_vectors(str(tmp_path / "x.npy"))
+
+
+def test_a_warning_shows_a_files_name_as_it_is(tmp_path, clusters, capsys):
+    X = clusters[0].copy()
+    X[:, 0] = 0
+    np.savez(tmp_path / "a[red]b.npz", a=X)
+    checked_vectors(f"{tmp_path}/a[red]b.npz:a")
+    assert "a[red]b.npz:a: 1 of 24 columns" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [">f4", ">f8", "longdouble", ">f2", ">i4"])
+def test_numbers_of_any_kind_are_converted(kind, tmp_path, clusters):
+    X = np.round(20 * clusters[0])
+    np.save(tmp_path / "x.npy", X.astype(np.float32))
+    np.save(tmp_path / "y.npy", X.astype(kind))
+    plain, other = (
+        convert_file(f"{tmp_path}/{name}.npy", tmp_path / name, embedding=small(max_iter=3), progress=False)
+        for name in "xy"
+    )
+    a, b = (Features.load(made.features).codes for made in (plain, other))
+    assert abs(a - b).max() < 1e-4
+
+
+def test_vectors_beyond_float32_count_by_direction(tmp_path, clusters):
+    X = clusters[0].astype(np.float64)
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", X * np.where(np.arange(len(X)) % 2, 1e100, 1e-100)[:, None])
+    plain, other = (
+        convert_file(f"{tmp_path}/{name}.npy", tmp_path / name, embedding=small(max_iter=3), progress=False)
+        for name in "xy"
+    )
+    a, b = (Features.load(made.features).codes for made in (plain, other))
+    assert abs(a - b).max() < 1e-3 and 0 < plain.neighbours_kept == pytest.approx(other.neighbours_kept, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("values", "numbers", "names"),
+    [
+        (["10", "9", "-1", "", "-2"], [1, 0, -1, -1, -1], ("9", "10")),
+        (["a", "-1", "", None], [1, 0, -1, -1], ("-1", "a")),
+        (["007", "1"], [0, 1], ("007", "1")),
+        (np.array(["2", "-1"]), [0, -1], ("2",)),
+        ([1.0, np.nan, -3.0], [0, -1, -1], ("1",)),
+    ],
+)
+def test_what_is_a_label(values, numbers, names):
+    found, called = label_numbers("y", np.array(values) if isinstance(values, np.ndarray) else values)
+    assert found.tolist() == numbers and called == names
+
+
+def test_ids_are_written_as_people_write_them(files):
+    np.save(files / "ids.npy", np.arange(300.0))
+    assert open_inputs(f"{files}/v.npz:x", ids=f"{files}/ids.npy").ids[:3] == ["0", "1", "2"]
+    (files / "ids.csv").write_text("id\n" + "\n".join(f"{i:04}" for i in range(300)))
+    assert open_inputs(f"{files}/v.npz:x", ids=f"{files}/ids.csv").ids[7] == "0007"
+
+
+def test_a_csv_file_of_vectors_has_its_ids_with_it(files, clusters):
+    rows = [f"n{i}," + ",".join(map(str, row)) for i, row in enumerate(clusters[0])]
+    (files / "v.csv").write_text("\n".join(["id," + ",".join(map(str, range(24))), *rows]))
+    assert open_inputs(f"{files}/v.csv").ids[:2] == ["n0", "n1"]
+    (files / "own.txt").write_text("\n".join(map(str, range(300))))
+    assert open_inputs(f"{files}/v.csv", ids=f"{files}/own.txt").ids[:2] == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("named", "order"),
+    [
+        ([f"{i}.png" for i in range(12)], range(12)),
+        ([f"{i}.png" for i in reversed(range(12))], range(11, -1, -1)),  # by the row's number
+        ([f"row{i}.png" for i in range(1, 13)], range(12)),  # by name, numbers by value
+        ([f"{'ba'[i % 2]}/{i}.png" for i in range(12)], range(12)),
+        ([*(f"{i}.png" for i in range(12)), "other.png"], range(12)),
+        ([f"a/{i}.png" for i in range(6)] + [f"b/{i}.png" for i in range(6)], range(12)),
+    ],
+)
+def test_images_without_ids_go_by_row_number_or_in_the_order_of_their_names(named, order, tmp_path, clusters):
+    np.save(tmp_path / "x.npy", clusters[0][:12])
+    for i, name in enumerate(named):
+        (tmp_path / "images" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (20 * i, 0, 0)).save(tmp_path / "images" / name)
+    media = open_inputs(f"{tmp_path}/x.npy", media=f"{tmp_path}/images", progress=False).media
+    shown = [Image.open(io.BytesIO(picture.as_py())).convert("RGB").getpixel((4, 4))[0] for picture in media]
+    np.testing.assert_allclose(shown, [20 * i for i in order], atol=4)
+
+
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
@@ -151,13 +241,15 @@ def test_constant_columns_are_mentioned(tmp_path, clusters, capsys):
         ({"ids": "same.txt"}, "rows 0 and 1 have the same id 'a', expected no two alike"),
         ({"labels": "half.npy"}, "holds numbers with fractions"),
         ({"texts": "nothing.txt"}, "nothing.txt cannot be read: no such file"),
-        ({"media": "nowhere"}, "nowhere"),
+        ({"media": "nowhere"}, "media is '.*nowhere', where there is no folder, expected a folder of images"),
+        ({"ids": "gap.txt"}, "gap.txt, row 7, holds no id, expected one for each row"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_nothing_written(given, sentence, files):
     (files / "short.txt").write_text("a\nb\n")
     (files / "same.txt").write_text("a\n" * 300)
-    np.save(files / "other.npy", np.ones((2, 3)) * np.arange(1, 3)[:, None])
+    (files / "gap.txt").write_text("\n".join("" if i == 7 else str(i) for i in range(300)))
+    np.save(files / "other.npy", np.eye(2, 3))
     np.save(files / "half.npy", np.full(300, 0.5))
     ((name, value),) = given.items()
     with pytest.raises(InputError, match=sentence):

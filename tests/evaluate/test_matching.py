@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ import scipy.sparse as sp
 from rich.console import Console
 
 from nonneg import Features, InputError, metrics
-from nonneg.cli import main
 from nonneg.evaluate._carry import carry_names, reordered
 from nonneg.evaluate._matching import match_features
 
@@ -190,7 +188,7 @@ def test_wider_features_keep_them_all(codes, again):
 
 
 @pytest.fixture
-def nonneg(monkeypatch, capsys, tmp_path, codes, again):
+def nonneg(monkeypatch, command, tmp_path, codes, again):
     """Run a command where a.features and b.features lie: exit code, standard output, standard error."""
     monkeypatch.chdir(tmp_path)
     Features(codes, ids=IDS, names={0: "zero"}).save("a.features")
@@ -200,16 +198,7 @@ def nonneg(monkeypatch, capsys, tmp_path, codes, again):
     for run in ("a", "b", "c", "rows"):  # with their features beside them
         (tmp_path / run).mkdir()
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["nonneg", "match", *arguments])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return code, *capsys.readouterr()
-
-    return run
+    return lambda *arguments: command("match", *arguments)
 
 
 def test_the_command_prints_a_table_or_json(nonneg):
@@ -237,7 +226,7 @@ def test_the_command_writes_what_the_new_features_are_to_be(nonneg, tmp_path, ag
     [
         ((), "features folders given: 0, expected two or more"),
         (("a",), "features folders given: 1, expected two or more"),
-        (("a", "nowhere"), "nowhere cannot be read: no such file"),
+        (("a", "nowhere"), "nowhere does not exist, expected a file or a folder"),
         (("a", "rows"), "set 2 of the features has 80 samples and the first 80, 0 of them in common"),
         (("a", "b", "--reorder"), "--out is missing, expected a folder to write to"),
         (("a", "b", "--out", "new"), "--out is new, expected --carry-names or --reorder with it"),

@@ -1,7 +1,5 @@
 import dataclasses
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -211,7 +209,7 @@ def test_what_is_no_number_is_a_dash_and_null():
         (lambda f: measure(f, train=[f, f]), "train has 2 entries, expected 1"),
         (lambda f: measure("nowhere.npy"), "nowhere.npy"),
         (
-            lambda f: measure(Features(np.ones((4, 2), np.float32), labels=[0, 1, 1, 1])),
+            lambda f: measure(Features(np.ones((4, 2), np.float32), labels=[0, 1, 1, 1]), parts=["probe"]),
             "with 4 labelled samples",
         ),
     ],
@@ -222,26 +220,27 @@ def test_refusals(call, sentence):
     assert sentence in str(error.value)
 
 
-def test_command_measures_vectors_and_features(tmp_path):
+def test_command_measures_vectors_and_features(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
     codes = clusters(0)
     np.savez(tmp_path / "v.npz", x=codes.codes.toarray(), y=codes.labels)
     codes.save(tmp_path / "c.features")
 
-    def run(*options):
-        command = [sys.executable, "-m", "nonneg", "measure", *options]
-        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-
-    done = run("v.npz:x", "--labels", "v.npz:y", "--parts", "structure", "probe", "--out", "t.json")
-    assert done.returncode == 0, done.stderr
-    assert "| linear probe |" in done.stdout and (tmp_path / "t.json").is_file()
-    done = run("c.features", "--parts", "structure")
-    assert done.returncode == 0 and "| class consistency |" in done.stdout
-    refused = run("c.features", "--labels", "v.npz:y")
-    assert refused.returncode == 2 and "labels is given for c.features" in refused.stderr
-    refused = run("c.features", "--out", "nowhere/t.md")
-    assert refused.returncode == 2 and "is no folder that can be written to" in refused.stderr and not refused.stdout
-    refused = run(str(tmp_path))
-    assert refused.returncode == 2 and "is neither features nor a run" in refused.stderr
+    code, table, error = command(
+        "measure", "v.npz:x", "--labels", "v.npz:y", "--parts", "structure", "probe", "--out", "t.json"
+    )
+    assert code == 0, error
+    assert "| linear probe |" in table and (tmp_path / "t.json").is_file()
+    code, table, _ = command("measure", "c.features", "--parts", "structure")
+    assert code == 0 and "| class consistency |" in table
+    for arguments, sentence in (
+        (["c.features", "--labels", "v.npz:y"], "labels is given for c.features"),
+        (["c.features", "--out", "nowhere/t.md"], "is no folder that can be written to"),
+        ([str(tmp_path)], "is neither features nor a run"),
+        (["nowhere.npy"], "nowhere.npy does not exist"),
+    ):
+        code, table, error = command("measure", *arguments)
+        assert code == 2 and sentence in error and not table
 
 
 def test_a_run_of_data_without_splits_is_measured_on_a_part_of_it(tmp_path):

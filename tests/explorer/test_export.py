@@ -107,6 +107,50 @@ def test_a_copy_does_not_replace_what_is_not_one(tmp_path):
     assert len(list((first / "data/sets/0/sample").iterdir())) == 3
 
 
+def content(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_refused_or_stopped_copy_costs_nothing_and_leaves_nothing(tmp_path):
+    features, others = made(tmp_path), Features(np.eye(9, dtype=np.float32), ids=list("abcdefghi"))
+    site = export(features, out=tmp_path / "site", progress=False)
+    before = content(site)
+    with pytest.raises(InputError, match="expected the same ids in both"):
+        export(features, others, out=site, overwrite=True, progress=False)
+    with pytest.raises(InputError, match="expected the same ids in both"):
+        export(features, others, out=tmp_path / "new" / "site", progress=False)
+
+    class Stopped(Features):
+        """Somebody presses Ctrl-C while pages are being written."""
+
+        def media(self, row):
+            raise KeyboardInterrupt
+
+    stopped = Stopped(np.eye(3, dtype=np.float32), media=[picture(row) for row in range(3)])
+    for out, overwrite in ((site, True), (tmp_path / "new" / "site", False)):
+        with pytest.raises(KeyboardInterrupt):
+            export(stopped, out=out, overwrite=overwrite, progress=False)
+    assert content(site) == before and not list(site.glob(".*"))
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_copy_that_was_never_finished_is_written_again(tmp_path):
+    features = made(tmp_path)
+    site = export(features, out=tmp_path / "site", samples=3, progress=False)
+    whole = set(content(site))
+    (site / "index.html").unlink()
+    (site / ".nonneg-tmp-0123").mkdir()  # of a kill
+    assert set(content(export(features, out=site, samples=3, progress=False))) == whole
+    assert not list(site.glob(".*"))
+
+
+def test_a_file_that_cannot_be_shown_is_named(tmp_path):
+    np.save(tmp_path / "gaps.npy", np.full((5, 3), np.nan, np.float32))
+    with pytest.raises(InputError, match=r"gaps\.npy.* NaN"):
+        export(tmp_path / "gaps.npy", out=tmp_path / "site", progress=False)
+    assert not (tmp_path / "site").exists()
+
+
 def test_no_page_at_all_is_refused(tmp_path):
     with pytest.raises(InputError, match="samples is 0, expected at least 1"):
         export(made(tmp_path), out=tmp_path / "site", samples=0)

@@ -200,6 +200,9 @@ def test_features_in_memory_cannot_be_named(client):
         {"name": "x", "author": "y" * 101},
         {"name": "x", "unknown": 1},
         {"name": 3},
+        {"name": "two\nlines"},
+        {"name": "x\0y"},
+        {"name": "x", "author": "a\nb"},
         [],
     ],
 )

@@ -137,6 +137,7 @@ def test_duplicate_and_zero_entries_of_a_sparse_matrix_are_merged():
         ({"provenance": {"lr": np.float32(1)}}, "provenance cannot be written as JSON"),
         ({"codes": out_of_bounds()}, "not a valid sparse matrix"),
         ({"names": {7: "x"}}, "feature 7 is named, expected 0 to 2"),
+        ({"names": {1: "two\nlines"}}, "1 is called .*, expected one line without control characters"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(arguments, message):
@@ -273,6 +274,39 @@ def test_a_damaged_name_costs_that_name_alone(features, tmp_path):
         assert dict(Features.load(folder).names) == {0: "doors"}
     with pytest.warns(UserWarning), pytest.raises(InputError, match=r"names\.jsonl is damaged: line 1"):
         verify(folder)
+
+
+@pytest.mark.parametrize("character", ["\n", "\r", "\t", "\0", "\x1b", "\x7f", "\x85", "\u2028", "\u2029", "\ud800"])
+def test_names_are_of_one_line_without_control_characters(character, features, tmp_path):
+    name = f"a{character}b"
+    with pytest.raises(InputError, match="expected one line without control characters"):
+        features.with_names({0: name})
+    names = journal(features.save(tmp_path / "x.features"))
+    with pytest.raises(InputError, match="expected one line without control characters"):
+        names.record({0: name})
+    with pytest.raises(InputError, match="expected a name in one line, without control characters"):
+        names.record({0: "doors"}, author=name)
+    assert names.current() == {2: "wheels"}
+
+
+@pytest.mark.parametrize("name", ["a  b", "ratio 1:2", "🦊 ﷽ مرحبا", "\u202eright to left\u202c", "no\u00a0break", "é"])
+def test_names_may_be_of_any_writing(name, features, tmp_path):
+    folder = features.with_names({0: name}).save(tmp_path / "x.features")
+    assert Features.load(folder).names[0] == name
+
+
+def test_a_name_of_two_lines_that_lies_on_disk_is_shown_escaped(features, tmp_path):
+    folder = features.save(tmp_path / "x.features")
+    line = {"codes": journal(folder).codes, "feature": 0, "name": "two\nlines\0", "author": "a\tb", "time": "2024"}
+    with (folder / "names.jsonl").open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    loaded = Features.load(folder)
+    assert loaded.names[0] == r"two\nlines\x00" and journal(folder).history()[-1].author == r"a\tb"
+    assert Features.load(loaded.save(tmp_path / "y.features")).names == loaded.names
+    before = (folder / "names.jsonl").read_bytes()
+    loaded.save(folder, overwrite=True)
+    assert (folder / "names.jsonl").read_bytes() == before
+    assert verify(folder).names == loaded.names
 
 
 @pytest.mark.parametrize("names", [{0: 5}, {0: None}, {1.7: "x"}, {True: "x"}])

@@ -108,7 +108,10 @@ def test_images_of_another_size_than_trained_on_are_refused_unless_told_otherwis
     config = ModelConfig("convnet_8", channels=1, features=24, projector_width=32, image_size=6)
     Model(config).save(tmp_path / "sized" / "model")
     run = str(tmp_path / "sized")
-    with pytest.raises(InputError, match=r"images of 8 x 8 pixels, the model was trained on 6 x 6; nonneg embed takes them with --image-size 6"):
+    with pytest.raises(
+        InputError,
+        match=r"images of 8 x 8 pixels, the model was trained on 6 x 6; nonneg embed takes them with --image-size 6",
+    ):
         embed_data(run, "digits", tmp_path / "a.features", progress=False)
     embed_data(run, "digits", tmp_path / "a.features", image_size=0, progress=False)
     assert len(Features.load(tmp_path / "a.features")) == 1400

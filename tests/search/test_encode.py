@@ -98,6 +98,12 @@ def test_a_text_gets_the_code_of_its_sentence_vector(converted, tmp_path):
     )
 
 
+def test_a_vector_for_a_run_of_images_is_refused_as_such(trained, converted):
+    query = Query(vector=str(converted / "one.npy"))
+    with pytest.raises(InputError, match=r"run was trained on images, expected an image \(--image\)"):
+        search_folder(trained / "digits.features", query)
+
+
 @pytest.mark.parametrize(
     ("query", "run", "sentence"),
     [
@@ -105,7 +111,7 @@ def test_a_text_gets_the_code_of_its_sentence_vector(converted, tmp_path):
         ({"vector": "nowhere.npy"}, "run", "nowhere.npy"),
         ({"vector": "short.npy"}, "run", "the vector has 3 numbers, expected 24, as .*run was fitted on"),
         ({"text": "moon"}, "run", "text is given, but no sentence model, expected the name"),
-        ({"image": "one.npy"}, "run", "does not describe a nonneg model"),
+        ({"image": "one.npy"}, "run", r"run was made from vectors, expected a vector \(--vector\) or a text \(--text"),
         ({"vector": "one.npy"}, "nowhere", "nowhere holds no fitted embedding"),
     ],
 )

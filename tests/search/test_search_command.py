@@ -1,31 +1,22 @@
 """`nonneg search` and `nonneg index` as a user meets them."""
 
 import json
-import sys
 
+import numpy as np
 import pytest
 
 from nonneg import Features
-from nonneg.cli import main
+from nonneg.features import journal
 from nonneg.search import Index, Query, find
 
 
 @pytest.fixture
-def nonneg(monkeypatch, capsys, tmp_path, features):
+def nonneg(monkeypatch, command, tmp_path, features):
     """Run a command in a folder with features; exit code, standard output and standard error."""
     features.save(tmp_path / "x.features")
 
-    def run(*arguments):
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["nonneg", *arguments])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return (code, *capsys.readouterr())
-
-    return run
+    monkeypatch.chdir(tmp_path)
+    return command
 
 
 def ids(output):
@@ -53,6 +44,45 @@ def test_a_query_is_saved_and_run_again(nonneg, tmp_path):
     _, first, _ = nonneg("search", "x.features", "--like", "s4", "--minus", "s9", "--save", "q.json", "--json")
     assert Query.load(tmp_path / "q.json") == Query(like=("s4",), minus=("s9",))
     assert nonneg("search", "x.features", "--query", "q.json", "--json")[1] == first
+
+
+@pytest.mark.parametrize("content", [b"\x93NUMPY", b"", b"{}", b'{"thesis": "years of work"}', b"[1]"])
+def test_a_query_replaces_an_earlier_one_and_nothing_else(content, nonneg, tmp_path):
+    (tmp_path / "mine").write_bytes(content)
+    code, output, error = nonneg("search", "x.features", "--like", "s4", "--save", "mine")
+    assert (code, output) == (2, "") and "mine exists already and is no saved query, expected a new name" in error
+    assert (tmp_path / "mine").read_bytes() == content
+    for sample in ("s4", "s5"):
+        assert nonneg("search", "x.features", "--like", sample, "--save", "q.json")[0] == 0
+    assert Query.load(tmp_path / "q.json").like == ("s5",)
+
+
+def test_a_name_that_ends_like_a_weight_is_a_name_first(nonneg, features, tmp_path):
+    features.with_names({7: "a:1", 8: "a"}).save(tmp_path / "x.features", overwrite=True)
+    for given, feature, weight in (("a:1", 7, 1.0), ("a:1:2", 7, 2.0), ("a:3", 8, 3.0), ("a", 8, 1.0)):
+        wanted = find(features, Query(features=((feature, weight),)))
+        found = json.loads(nonneg("search", "x.features", "--feature", given, "--json")[1])
+        assert [(hit["id"], hit["score"]) for hit in found] == [(hit.id, hit.score) for hit in wanted]
+
+
+def test_a_name_of_two_lines_leaves_the_table_whole(nonneg, features, tmp_path):
+    known = journal(tmp_path / "x.features")
+    line = {"codes": known.codes, "feature": 1, "name": "two\nlines|\0", "author": "", "time": "2024-01-01"}
+    with known.path.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    _, output, _ = nonneg("search", "x.features", "--feature", "1", "--k", "3")
+    assert len(output.splitlines()) == 5 and "two\\nlines\\|\\x00: " in output
+
+
+def test_a_file_where_a_folder_is_expected_is_called_one(nonneg, tmp_path):
+    np.save(tmp_path / "d.npy", np.eye(3))
+    for command in (["search", "d.npy", "--like", "1"], ["index", "d.npy"], ["search", "d.npy", "--feature", "1:2"]):
+        code, _, error = nonneg(*command)
+        assert code == 2 and "d.npy is a file, expected a features folder or a run that has some" in error
+    code, _, error = nonneg("search", "x.features", "--like", "s1", "--index", "d.npy")
+    assert code == 2 and "d.npy is not an index: it is a file" in error
+    code, _, error = nonneg("search", "x.features", "--like", "s1", "--save", "d.npy/x")
+    assert code == 2 and "nonneg: d.npy/x cannot be written: not a directory" in error
 
 
 def test_an_index_of_another_engine_is_used(nonneg, tmp_path):

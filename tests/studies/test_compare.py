@@ -155,8 +155,8 @@ def test_command_prints_markdown_into_a_file(given, tmp_path):
     assert "| nonneg | 16 |" in done.stdout and not (tmp_path / "runs").exists()
     for options, sentence in [
         (["--seeds", "3"], "--seeds is given, expected only with --compare"),
-        (["--compare", "--texts", "x.txt"], "--texts is given, expected only without --compare"),
-        (["--compare", "--seeds", "0"], "--seeds is 0, expected a whole number"),
+        (["--compare", "--texts", f"{tmp_path}/v.npz:kind"], "--texts is given, expected only without --compare"),
+        (["--compare", "--seeds", "0"], "--seeds is 0, expected at least 1"),
     ]:
         refused = run(*options)
         assert refused.returncode == 2 and sentence in refused.stderr and not refused.stdout

@@ -56,6 +56,20 @@ def test_labels_that_do_not_fit_and_folders_of_nothing_are_refused(vectors, tmp_
         examine(f"{folder}/empty", **QUICK)
 
 
+def test_a_file_of_broken_vectors_is_named(vectors):
+    folder, X, _ = vectors
+    np.save(folder / "broken.npy", np.where(np.arange(200)[:, None] == 5, np.nan, X))
+    with pytest.raises(InputError, match=r"broken.npy holds NaN, .* in 1 of 200 rows \(5\)"):
+        examine(f"{folder}/broken.npy", **QUICK)
+
+
+def test_labels_of_csv_without_a_header_say_so(vectors):
+    folder, _, _ = vectors
+    (folder / "l.csv").write_text("first\n" + "other\n" * 199)
+    with pytest.raises(InputError, match=r"has 199 rows, where line 1 \('first'\) was taken for the header"):
+        examine(f"{folder}/v.npz:x", f"{folder}/l.csv", **QUICK)
+
+
 def test_the_command_prints_json(vectors):
     folder, _, _ = vectors
     command = [sys.executable, "-m", "nonneg", "doctor", f"{folder}/v.npz:x", "--max-iter", "5", "--json"]

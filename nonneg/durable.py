@@ -1,5 +1,6 @@
 """Writes that a kill, a crash or a full disk cannot leave half done."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -188,3 +189,24 @@ def read_json(folder: Path, name: str, format: str, what: str) -> dict[str, Any]
 
 def _digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """A folder that one process at a time writes into; the lock ends with the process, however that ends."""
+    with said_plainly(folder):
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is a file, expected a folder to write into")
+    with undone_if_refused(folder):
+        with said_plainly(folder):
+            lock = os.open(folder, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise InputError(
+                    f"{folder} is being written by another process; wait for it or choose another --out"
+                ) from error
+            yield
+        finally:
+            os.close(lock)

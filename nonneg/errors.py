@@ -11,6 +11,10 @@ class InputError(ValueError):
     exit_code = 2
 
 
+class UntrainableError(InputError):
+    """A run that came to nothing with the settings it was given: it diverged, or all of its features died."""
+
+
 class StoppedError(InputError):
     """A run that was told to stop and has saved its work; the command exits as one ended by that signal does."""
 

@@ -1,6 +1,7 @@
 """Options that do not go together, and numbers that cannot be."""
 
 from collections.abc import Iterable
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ def require_paths(given: Iterable[str | None]) -> None:
     for path in given:
         if path is None:
             continue
-        if not any(Path(place).exists() for place in (path, path.rpartition(":")[0] or path, f"{path}.features")):
+        places = (path, path.rpartition(":")[0] or path, f"{path}.features")
+        beside = Path(path).parent.glob(f"{escape(Path(path).name)}-*.features")
+        if not any(Path(place).exists() for place in places) and not any(beside):
             raise InputError(f"{path} does not exist, expected a file or a folder")
 
 

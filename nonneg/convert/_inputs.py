@@ -45,14 +45,15 @@ def open_inputs(
     texts: str | None = None,
     media: str | None = None,
     progress: bool = True,
+    with_ids: bool = True,
 ) -> Inputs:
-    """Open and check all of it; a CSV file of vectors may have its ids with it."""
+    """Open and check all of it; a CSV file of vectors may have its ids with it, which are read unless not wanted."""
     X = checked_vectors(vectors, progress)
     Y = None if pairs is None else checked_vectors(pairs, progress)
     if Y is not None and Y.shape != X.shape:
         raise InputError(f"{pairs} holds vectors of shape {Y.shape}, expected {X.shape}, as in {vectors}")
     numbers, names = (None, ()) if labels is None else label_numbers(labels, read_column(labels, len(X), vectors))
-    known_at = ids_within(vectors) if ids is None else ids
+    known_at = ids_within(vectors) if ids is None and with_ids else ids
     known = None if known_at is None else _ids(known_at, read_column(known_at, len(X), vectors, as_text=True))
     shown = None if texts is None else [_text(v) for v in read_column(texts, len(X), vectors, as_text=True)]
     given = {"vectors": vectors, "pairs": pairs, "labels": labels, "ids": ids, "texts": texts, "media": media}

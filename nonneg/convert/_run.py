@@ -1,12 +1,8 @@
 """`nonneg convert`: vectors in a file to a run and its features, surviving a kill."""
 
 import dataclasses
-import fcntl
 import json
-import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,11 +23,11 @@ from nonneg.convert._parameters import checked_config, device_of, memory_said_pl
 from nonneg.durable import (
     TEMPORARY_PREFIX,
     claim_folder,
+    locked_folder,
     made_by,
     read_plainly,
     require_claimable,
     said_plainly,
-    undone_if_refused,
     write_bytes,
 )
 from nonneg.errors import InputError
@@ -101,7 +97,7 @@ def convert_file(
     features = out.with_name(f"{out.name}.features")
     parameters = {name: value for name, value in embedding.get_params(deep=False).items() if name != "verbose"}
     asked = json.dumps({"inputs": given.described, "embedding": parameters}, indent=1)
-    with _locked(out), memory_said_plainly(config):
+    with locked_folder(out), memory_said_plainly(config):
         resumes = not overwrite and _is_unfinished(out)
         if resumes:
             _refuse_another(out, json.loads(asked))
@@ -244,24 +240,3 @@ def _is_taken(features: Path, overwrite: bool) -> bool:
         if not features.exists() or (features.is_dir() and all(p.name.startswith(".") for p in features.iterdir())):
             return False
     return not (overwrite and is_features(features))
-
-
-@contextmanager
-def _locked(out: Path) -> Iterator[None]:
-    """One process at a time; the lock ends with the process, however that ends."""
-    with said_plainly(out):
-        if out.exists() and not out.is_dir():
-            raise InputError(f"{out} is a file, expected a folder for the run")
-    with undone_if_refused(out):
-        with said_plainly(out):
-            lock = os.open(out, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise InputError(
-                    f"{out} is being written by another process; wait for it or choose another --out"
-                ) from error
-            yield
-        finally:
-            os.close(lock)

@@ -77,7 +77,7 @@ class Saved:
         """Each file whole or not at all."""
         content = save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
         digest = hashlib.sha256(content).hexdigest()
-        text = json.dumps({"nonneg": self.kind, **described, "sha256": digest}, indent=1)
+        text = json.dumps({"nonneg": self.kind, **described, "sha256": digest}, indent=1, default=plain)
         with said_plainly(folder):
             folder.mkdir(parents=True, exist_ok=True)
         write_bytes(folder / self.weights, content)

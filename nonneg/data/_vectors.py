@@ -17,6 +17,7 @@ from nonneg.data._place import cache_folder, locked, writing
 from nonneg.durable import TEMPORARY_PREFIX, read_plainly
 from nonneg.errors import InputError
 
+_FORMAT = 2  # of the copies in the cache: rows beyond float32 are scaled into it
 _SMALL = 1e-30  # a row whose largest entry is below it loses digits in float32
 
 
@@ -41,7 +42,7 @@ def parquet_vectors(path: Path, column: str, progress: bool) -> Any:
     """A column of lists as a memory map `(rows, width)`."""
     file = open_parquet(path)
     there = path.stat()
-    key = json.dumps([str(path.resolve()), there.st_size, there.st_mtime_ns, column])
+    key = json.dumps([_FORMAT, str(path.resolve()), there.st_size, there.st_mtime_ns, column])
     folder = cache_folder(None) / "vectors"
     place = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.npy"
     with locked(folder, progress):
@@ -133,4 +134,4 @@ def as_float32(vectors: Any) -> Any:
         # What is not finite stays so, to be refused by row.
         vectors = vectors / np.where(is_beyond & np.isfinite(largest), largest, 1) if is_beyond.any() else vectors
     with np.errstate(over="ignore", under="ignore"):
-        return vectors.astype(np.float32)
+        return vectors.astype(np.float32, copy=False)

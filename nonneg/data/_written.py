@@ -13,6 +13,7 @@ from nonneg.data._collection import one_line
 from nonneg.durable import read_plainly
 from nonneg.errors import InputError
 
+csv.field_size_limit(2**31 - 1)  # texts may be long
 _SHOWN = 40  # letters of a line that are shown
 
 

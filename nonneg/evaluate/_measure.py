@@ -1,6 +1,7 @@
 """`measure`: any features side by side, in a table that a reviewer would accept."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -72,13 +73,15 @@ def measure(
     if len(set(called)) < len(called):
         raise InputError(f"names has {called}, expected a different one for each subject")
     fitted_on: list[Features | str | None] = [*train] or [None] * len(subjects)
-    # Beside a run's two layers features have their place; among themselves all of them are of one.
-    beside_runs = any(is_run(path) for each in subjects if isinstance(each, str) for path in each.split(","))
-    layer: Layer | None = None if beside_runs else "projector"
+    opening: Sequence[Iterable[Subject]] = [
+        _opened(subject, fit, labels, train_labels, data) for subject, fit in zip(subjects, fitted_on, strict=True)
+    ]
+    if not any(is_run(path) for each in subjects if isinstance(each, str) for path in each.split(",")):
+        opening = _of_one_layer([tuple(each) for each in opening])
     columns: dict[str, tuple[Measured, ...]] = {}
     with progress_bar(progress) as bar:
         task = bar.add_task("", total=None)
-        for name, subject, fit in zip(called, subjects, fitted_on, strict=True):
+        for name, subject in zip(called, opening, strict=True):
             bar.update(task, description=f"{name}: opening")
             columns[name] = tuple(
                 measure_subject(
@@ -90,7 +93,7 @@ def measure(
                     fine_tune_epochs,
                     partial(_say, bar, task, name),
                 )
-                for opened in _opened(subject, fit, labels, train_labels, data, layer)
+                for opened in subject
             )
     return Measurement(columns, _facts())
 
@@ -125,13 +128,16 @@ def measure_subject(
         if subject.trained is None and (part in NEED_RUN or part not in PARTS):
             left_out.setdefault(f"{subject.path} is no trained run", []).append(part)
             continue
-        if not subject.train and part in NEED_PROBE:
+        if not subject.train and (part in NEED_PROBE or part.startswith("shifted")):
             left_out.setdefault(f"{subject.path} comes {subject.protocol}", []).append(part)
             continue
         begun(part)
+        before = len(figures)
         try:
             for figure in found:
                 figures[figure.key, figure.layer] = figure
+            if len(figures) == before:
+                notes.append(f"{part} could not be measured: too few samples are labelled")
         except InputError as error:
             if part not in PARTS:  # other data, which somebody named
                 raise
@@ -151,24 +157,42 @@ def _checked_parts(parts: Iterable[str]) -> list[str]:
     return asked
 
 
+def _of_one_layer(columns: Sequence[tuple[Subject, ...]]) -> Sequence[tuple[Subject, ...]]:
+    """Features of one layer each stand side by side, whatever their layers: those of different ones go by one name."""
+    layers = {layer for column in columns for one in column for layer in one.whole}
+    if len(layers) < 2:
+        return columns
+
+    def named_alike(one: Subject) -> Subject:
+        whole, train, test = (
+            dict[Layer, Features](zip(("projector",), parts.values(), strict=False))
+            for parts in (one.whole, one.train, one.test)
+        )
+        return replace(one, whole=whole, train=train, test=test)
+
+    return [tuple(map(named_alike, column)) for column in columns]
+
+
 def _opened(
     subject: Features | str,
     train: Features | str | None,
     labels: str | None,
     train_labels: str | None,
     data: str | None,
-    layer: Layer | None,
 ) -> Iterator[Subject]:
     if isinstance(subject, Features):
         if isinstance(train, str):
             raise InputError(f"train has the path {train}, expected Features, as the subject is")
-        yield parted(subject, "features", train, layer=layer)
+        for name, path in (("labels", labels), ("train_labels", train_labels)):
+            if path is not None:
+                raise InputError(f"{name} is given for Features, which have their own, expected none")
+        yield parted(subject, "features", train)
         return
     if isinstance(train, Features):
         raise InputError(f"train has Features, expected a path, as the subject {subject} is")
     seeds = set()
     for path in subject.split(","):
-        opened = open_subject(path, train, labels, data, train_labels=train_labels, layer=layer)
+        opened = open_subject(path, train, labels, data, train_labels=train_labels)
         if "," in subject and (opened.seed is None or opened.seed in seeds):
             found = "no seed" if opened.seed is None else f"seed {opened.seed}, as another of its column"
             raise InputError(f"{path} has {found}, expected runs with a seed of their own")

@@ -11,7 +11,7 @@ import torch
 from sklearn.model_selection import train_test_split
 
 from nonneg.convert import label_numbers
-from nonneg.data import Source, UndividedError, open_vectors, read_column, split_name
+from nonneg.data import Source, UndividedError, as_float32, open_vectors, read_column, split_name
 from nonneg.errors import InputError
 from nonneg.features import Features, find_features
 from nonneg.models import Layer, Model, load, source_for
@@ -67,7 +67,6 @@ def open_subject(
     device: str | None = None,
     *,
     train_labels: str | None = None,
-    layer: Layer | None = None,
 ) -> Subject:
     """Find and open what was named.
 
@@ -78,7 +77,6 @@ def open_subject(
         data: images to measure a run on instead of those it was trained on; with splits train and test.
         device: where to embed; a CUDA device if there is one.
         train_labels: a file of labels for `train`, where that is a file of vectors.
-        layer: what features count as; the layer that they say they are of if left out.
     """
     if is_run(path):
         for name, given in (("train", train), ("labels", labels), ("train_labels", train_labels)):
@@ -88,20 +86,15 @@ def open_subject(
     features = open_features(path, labels)
     if data is not None:
         raise InputError(f"data is given for {path}, which is no trained run, expected none")
+    if train is None and train_labels is not None:
+        raise InputError(f"train_labels is {train_labels} without train, expected both or neither")
     fitted_on = None if train is None else open_features(train, train_labels)
-    return parted(features, path, fitted_on, train or "", layer)
+    return parted(features, path, fitted_on, train or "")
 
 
-def parted(
-    features: Features,
-    path: str,
-    train: Features | None = None,
-    train_path: str = "other features",
-    layer: Layer | None = None,
-) -> Subject:
+def parted(features: Features, path: str, train: Features | None = None, train_path: str = "other features") -> Subject:
     """Features to fit on and features to tell: `train` and all of them, or of their labelled rows 80% and the rest."""
-    if layer is None:
-        layer = "encoder" if features.provenance.get("layer") == "encoder" else "projector"
+    layer: Layer = "encoder" if features.provenance.get("layer") == "encoder" else "projector"
     whole, samples = {layer: features}, _digest(features)
     if features.labels is None or not (features.labels >= 0).any():
         return Subject(path, None, whole, {}, {}, None, "without labels", samples)
@@ -143,9 +136,9 @@ def open_features(path: str, labels: str | None = None) -> Features:
     if place.is_file():
         vectors = open_vectors(path)
         if labels is None:
-            return Features(np.asarray(vectors, np.float32))
+            return Features(as_float32(vectors))
         numbers, names = label_numbers(labels, read_column(labels, len(vectors), path))
-        return Features(np.asarray(vectors, np.float32), labels=numbers, label_names=names)
+        return Features(as_float32(vectors), labels=numbers, label_names=names)
     if labels is not None:
         raise InputError(f"labels is given for {path}, expected them for a file of vectors alone")
     return Features.load(find_features(place))

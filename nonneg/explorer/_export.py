@@ -15,10 +15,10 @@ import numpy as np
 from nonneg.durable import (
     TEMPORARY_PREFIX,
     claim_folder,
+    locked_folder,
     made_by,
     require_claimable,
     said_plainly,
-    undone_if_refused,
 )
 from nonneg.errors import InputError
 from nonneg.explorer._answers import Answer
@@ -63,15 +63,16 @@ def export(
         if count < 1:
             raise InputError(f"{name} is {count}, expected at least 1")
     folder = Path(out)
-    replaces = overwrite or _is_unfinished(folder)
-    require_claimable(folder, _MARKER, _MAKER, _PARTS, replaces)
-    explorer = open_explorer(given)
-    with _aside(folder) as made:
-        _write_site(explorer, made, features, samples, progress)
-        claim_folder(folder, _MARKER, {"made_by": _MAKER}, _PARTS, replaces)
-        with said_plainly(folder):
-            for part in sorted(made.iterdir(), key=lambda part: part.name == _PAGE):  # last: what opens is whole
-                part.rename(folder / part.name)
+    with locked_folder(folder):
+        replaces = overwrite or _is_unfinished(folder)
+        require_claimable(folder, _MARKER, _MAKER, _PARTS, replaces)
+        explorer = open_explorer(given)
+        with _aside(folder) as made:
+            _write_site(explorer, made, features, samples, progress)
+            claim_folder(folder, _MARKER, {"made_by": _MAKER}, _PARTS, replaces)
+            with said_plainly(folder):
+                for part in sorted(made.iterdir(), key=lambda part: part.name == _PAGE):  # last: what opens is whole
+                    part.rename(folder / part.name)
     return folder
 
 
@@ -79,14 +80,13 @@ def export(
 def _aside(folder: Path) -> Iterator[Path]:
     """A place in the folder to write to, so that a copy that was there stays until the new one is whole."""
     made = folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
-    with undone_if_refused(folder):
-        try:
-            with said_plainly(folder):
-                made.mkdir()
-            yield made
-        finally:
-            for leftover in folder.glob(f"{TEMPORARY_PREFIX}*"):  # this one, and what a kill has left
-                shutil.rmtree(leftover, ignore_errors=True)
+    try:
+        with said_plainly(folder):
+            made.mkdir()
+        yield made
+    finally:
+        for leftover in folder.glob(f"{TEMPORARY_PREFIX}*"):  # this one, and what a kill has left
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _is_unfinished(folder: Path) -> bool:

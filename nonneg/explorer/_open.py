@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from nonneg.data import split_name
 from nonneg.errors import InputError
 from nonneg.explorer._encode import ImageEncoder, TextEncoder
 from nonneg.explorer._explorer import Explorer
@@ -29,7 +30,7 @@ def open_explorer(given: Sequence[str | Path | Features], sentence_model: str | 
             encoders.append(None)
             continue
         path = Path(each)
-        if not path.is_dir():
+        if split_name(str(each))[0].is_file():
             sets.append(FeatureSet(_of_file(str(each)), name))
             encoders.append(None)
         else:

@@ -114,7 +114,7 @@ def compare(
 
 def compare_files(vectors: str, pairs: str | None = None, labels: str | None = None, **settings: Any) -> Comparison:
     """`compare`, of vectors, pairs and labels in files, as `convert_file` reads them."""
-    given = open_inputs(vectors, pairs, labels, progress=settings.get("progress", True))
+    given = open_inputs(vectors, pairs, labels, progress=settings.get("progress", True), with_ids=False)
     return compare(given.vectors, given.pairs, given.labels, **settings)
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from nonneg.data import open_source
 from nonneg.durable import claim_folder, read_plainly, write_bytes
-from nonneg.errors import InputError, StoppedError
+from nonneg.errors import InputError, StoppedError, UntrainableError
 from nonneg.evaluate import (
     PARTS,
     Figure,
@@ -223,8 +223,8 @@ class Study:
 
     def supervised(self, start: str, head: str, seed: int) -> dict[str, Any]:
         """Cross entropy with labels: accuracy on the test split after each epoch."""
-        if (start, head) == ("fine-tuned", "CE"):
-            return dict(self.read(f"CL, seed {seed}")["fine_tuned"])
+        if (start, head) == ("fine-tuned", "CE") and (done := self.read(f"CL, seed {seed}").get("fine_tuned")):
+            return dict(done)
         if start == "scratch":
             torch.manual_seed(seed)
             model, epochs = Model(load(str(self.run("CL", seed))).config), self.plan.supervised_epochs
@@ -242,9 +242,7 @@ class Study:
             warnings.filterwarnings("ignore", "NonNegative.* is a control")  # the page says so
             try:
                 run = _trained(config, self.out / _RUNS / f"activation-{activation}", activation)
-            except StoppedError:
-                raise
-            except InputError as error:  # it diverged, or all of its features died
+            except UntrainableError as error:
                 return {"failed": str(error)}
             return measure_subject(open_subject(str(run)), ("structure", "probe", "neighbours")).to_dict()
 

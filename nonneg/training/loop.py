@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from nonneg import metrics
 from nonneg.data import Source, open_source
-from nonneg.errors import InputError, StoppedError
+from nonneg.errors import InputError, StoppedError, UntrainableError
 from nonneg.models import Model
 from nonneg.processes import started
 from nonneg.training._checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
@@ -362,7 +362,7 @@ def _leave_if(told: int | None, run: RunFolder, done: int, steps: int) -> None:
 
 def _refuse_to_diverge(loss: float, epoch: int, config: TrainConfig) -> None:
     if not math.isfinite(loss):
-        raise InputError(
+        raise UntrainableError(
             f"the loss became {loss} in epoch {epoch + 1}: training diverged at lr {config.lr:g} with"
             f" rectify {config.rectify!r}; lower lr, lengthen warmup_epochs or raise temperature"
         )
@@ -370,7 +370,7 @@ def _refuse_to_diverge(loss: float, epoch: int, config: TrainConfig) -> None:
 
 def _refuse_to_die(figures: dict[str, float], epoch: int, config: TrainConfig) -> None:
     if not figures["live"]:
-        raise InputError(
+        raise UntrainableError(
             f"all {config.features} features were 0 for every sample of epoch {epoch + 1}: nothing is left to learn"
             f" with rectify {config.rectify!r} at lr {config.lr:g}; lower lr or set rectify to rep_relu"
         )

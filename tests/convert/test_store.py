@@ -124,6 +124,14 @@ def test_a_limit_that_was_set_after_the_fit_does_not_change_what_is_loaded(kind,
     np.testing.assert_array_equal(computed(again), before)
 
 
+def test_parameters_in_numbers_of_numpy_are_saved_as_numbers(clusters, tmp_path):
+    X, _ = clusters
+    settings = {"max_iter": np.int64(5), "temperature": np.float32(0.25), "n_components": np.int16(16)}
+    for fitted in (NonNegativeEmbedding(**settings).fit(X), NonNegativePair(**settings).fit(X, X)):
+        again = type(fitted).from_pretrained(fitted.save_pretrained(tmp_path / type(fitted).__name__))
+        assert (again.max_iter, again.temperature, again.n_iter_) == (5, 0.25, 5)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_where_nothing_can_be_written_is_said(kind, fitted, tmp_path):
     (tmp_path / "file").write_text("")

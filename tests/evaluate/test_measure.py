@@ -89,6 +89,18 @@ def test_features_of_different_layers_stand_side_by_side(tmp_path):
     assert all(found.values("encoder", row) and found.values("projector", row) for row in found.rows)
 
 
+def test_features_of_one_layer_are_called_by_it():
+    some = clusters(0)
+    found = measure(Features(some.codes, labels=some.labels, provenance={"layer": "encoder"}), progress=False)
+    assert {layer for _, layer in found.rows} == {"encoder"}
+
+
+def test_of_too_few_labels_a_note_says_so():
+    few = Features(clusters(0).codes, labels=np.r_[[0, 0, 1, 1], np.full(len(clusters(0)) - 4, -1)])
+    found = measure(few, parts=["structure", "neighbours"], progress=False)
+    assert "neighbours could not be measured: too few samples are labelled" in found.columns["features"][0].notes
+
+
 def test_vectors_to_fit_on_bring_their_own_labels(tmp_path):
     for name, seed in (("a", 0), ("b", 1)):
         np.save(tmp_path / f"{name}.npy", clusters(seed).codes.toarray())
@@ -208,6 +220,7 @@ def test_what_is_no_number_is_a_dash_and_null():
         (lambda f: measure(Features(f.codes), parts=["probe"], progress=False), "nothing could be measured"),
         (lambda f: measure(f, train=[f, f]), "train has 2 entries, expected 1"),
         (lambda f: measure("nowhere.npy"), "nowhere.npy"),
+        (lambda f: measure(f, train_labels="y.npy"), "train_labels is given for Features"),
         (
             lambda f: measure(Features(np.ones((4, 2), np.float32), labels=[0, 1, 1, 1]), parts=["probe"]),
             "with 4 labelled samples",

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from nonneg import Features, InputError
+from nonneg.durable import locked_folder
 from nonneg.explorer import export
 from tests.explorer.conftest import HOSTILE, picture, settled
 
@@ -38,6 +39,13 @@ def made(tmp_path, samples=60, **parts):
     codes = np.random.default_rng(0).random((samples, 9), np.float32).clip(0.6) - 0.6
     pictures = [picture(row) for row in range(samples)]
     return Features(codes, labels=np.arange(samples) % 3, media=pictures, **parts).save(tmp_path / "a.features")
+
+
+def test_one_process_at_a_time_writes_a_copy(tmp_path):
+    features = Features(np.eye(4, dtype=np.float32))
+    with locked_folder(tmp_path / "site"), pytest.raises(InputError, match="is being written by another process"):
+        export(features, out=tmp_path / "site", progress=False)
+    assert export(features, out=tmp_path / "site", progress=False) == tmp_path / "site"
 
 
 def test_pages_of_a_copy_work_without_our_server(digits, static, visit, tmp_path):

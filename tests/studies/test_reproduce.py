@@ -68,6 +68,18 @@ def test_seeds_can_be_added_and_then_features_are_matched_again(tmp_path):
         refuse_another(tmp_path, plan_file(PLAN))
 
 
+def test_what_an_older_version_did_not_keep_is_done(done):
+    out, page = done
+    study = Study(PLAN, out / "runs", page)
+    kept, file = study.supervised("fine-tuned", "CE", 0), out / "runs/done/cl-seed-0.json"
+    told = file.read_text()
+    file.write_text(json.dumps({key: value for key, value in json.loads(told).items() if key != "fine_tuned"}))
+    try:
+        assert study.supervised("fine-tuned", "CE", 0) == kept
+    finally:
+        file.write_text(told)
+
+
 def test_pictures_of_another_page_are_drawn_again(done, tmp_path):
     out, page = done
     assert Study(PLAN, out / "runs", page).read("pictures") is not None

@@ -154,7 +154,7 @@ def sepin(subject: Subject) -> Iterator[Figure]:
             error = found.standard_error[k]
             key, title = ("sepin_all", "SEPIN, all") if k is None else (f"sepin_at_{k}", f"SEPIN@{k}")
             reach = (value - 1.96 * error, value + 1.96 * error)
-            yield Figure(key, layer, title, value, "{:.4g}", None, reach, f"SEPIN: {found.variant}")
+            yield Figure(key, layer, title, value, "{:.3g}", None, reach, f"SEPIN: {found.variant}")
 
 
 def corruptions(subject: Subject) -> Iterator[Figure]:

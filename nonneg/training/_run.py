@@ -193,12 +193,19 @@ def _version(package: str) -> str:
 
 
 def _commit() -> str:
-    """The commit of the source tree this package runs from, if it is one."""
+    """The commit of the source tree this package runs from, if it is one, and whether the package differs from it."""
     here = Path(__file__).parents[2]
     if not (here / ".git").exists():
         return "unknown"
-    command = ["git", "-C", str(here), "describe", "--always", "--dirty"]
+
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", "-C", str(here), *words], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        commit = git("describe", "--always")
+        # Other files may change as they like: results are written into a tree while it runs.
+        return f"{commit}-dirty" if git("status", "--porcelain", "--", "nonneg") else commit
     except (OSError, subprocess.CalledProcessError):
         return "unknown"

@@ -94,7 +94,7 @@ def test_images_come_along_by_id_or_in_order(files, clusters):
 
 def test_killed_and_started_again_it_ends_the_same(files, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    settings = ["--n-components", "64", "--max-active", "4", "--max-iter", "800", "--batch-size", "300"]
+    settings = ["--n-components", "64", "--max-active", "4", "--max-iter", "400", "--batch-size", "300"]
     command = [sys.executable, "-m", "nonneg", "convert", f"{files}/v.npz:x", *settings, "--out"]
     # Checkpoints every 5 seconds are too rare for a test: written often by a changed clock.
     often = "import nonneg.convert._run as r; r._SAVE_EVERY = 0.05; from nonneg.cli import main; main()"

@@ -5,5 +5,16 @@ from nonneg.features._find import find_features
 from nonneg.features._load import journal, verify
 from nonneg.features._meta import is_features
 from nonneg.features._names import NameJournal, Naming
+from nonneg.features._save import codes_key
 
-__all__ = ["Card", "Features", "NameJournal", "Naming", "find_features", "is_features", "journal", "verify"]
+__all__ = [
+    "Card",
+    "Features",
+    "NameJournal",
+    "Naming",
+    "codes_key",
+    "find_features",
+    "is_features",
+    "journal",
+    "verify",
+]

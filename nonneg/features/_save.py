@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import json
+import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -84,20 +85,42 @@ def _only_writer(folder: Path) -> Iterator[None]:
 
 
 def _payloads(features: Features) -> Iterator[tuple[str, Callable[[Any], None]]]:
-    arrays: dict[str, Array] = {}
-    if features.is_sparse:
-        csr = features.codes
-        # SciPy wants one index type for both; a smaller one halves the file and spares a copy at opening.
-        index = np.int32 if max(csr.nnz, csr.shape[1]) < 2**31 else np.int64
-        arrays = {"data": csr.data, "indices": csr.indices.astype(index), "indptr": csr.indptr.astype(index)}
-    else:
-        arrays = {"codes": features.codes}
+    arrays = _code_arrays(features)
     if features.labels is not None:
         arrays["labels"] = features.labels
     for name, array in arrays.items():
         yield name, lambda file, array=array: np.lib.format.write_array(file, array, allow_pickle=False)  # type: ignore[misc]
     if features.samples.num_columns:
         yield "samples", lambda file: _write_samples(file, features.samples)
+
+
+def _code_arrays(features: Features) -> dict[str, Array]:
+    if not features.is_sparse:
+        return {"codes": features.codes}
+    csr = features.codes
+    # SciPy wants one index type for both; a smaller one halves the file and spares a copy at opening.
+    index = np.int32 if max(csr.nnz, csr.shape[1]) < 2**31 else np.int64
+    parts = {"indices": csr.indices.astype(index, copy=False), "indptr": csr.indptr.astype(index, copy=False)}
+    return {"data": csr.data, **parts}
+
+
+def codes_key(features: Features) -> str:
+    """What features go by in a folder, also of features that were never saved: a digest of their codes.
+
+    Example:
+        >>> import tempfile
+        >>> from nonneg.features import journal
+        >>> features = Features(np.eye(3, dtype=np.float32))
+        >>> codes_key(features) == journal(features.save(tempfile.mkdtemp())).codes
+        True
+    """
+    files = {}
+    with Path(os.devnull).open("wb") as nowhere:
+        for name, array in _code_arrays(features).items():
+            hashing = _Hashing(nowhere)
+            np.lib.format.write_array(hashing, array, allow_pickle=False)
+            files[name] = {"sha256": hashing.sha256.hexdigest()}
+    return Meta("csr" if features.is_sparse else "dense", features.shape, (), {}, files).codes_key()
 
 
 def _write_samples(file: Any, samples: pa.Table) -> None:

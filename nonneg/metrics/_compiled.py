@@ -1,22 +1,12 @@
-"""Loops compiled by numba, and threads to run them in. Imported on first use: numba takes half a second to load."""
+"""Codes as lists for compiled loops, and threads to run those in. Imported on first use, as numba is slow to load."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
 
-import numba
 import scipy.sparse as sp
 import torch
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-class Lists(NamedTuple):
-    """A sparse matrix as lists, one a row: entries `starts[i]` to `starts[i + 1]` of places and values."""
-
-    starts: Any
-    places: Any
-    values: Any
+from nonneg.compiled import Function, Lists, compiled
 
 
 def row_lists(csr: sp.csr_array) -> Lists:
@@ -28,15 +18,6 @@ def column_lists(csr: sp.csr_array) -> Lists:
     """Of each feature, the rows it is in."""
     csc = csr.tocsc()
     return Lists(csc.indptr.astype("int64"), csc.indices.astype("int64"), csc.data)
-
-
-def compiled(function: Function, **options: Any) -> Function:
-    """Compile for the types of the first call and let other threads run meanwhile."""
-    try:
-        result: Function = numba.njit(nogil=True, cache=True, **options)(function)
-    except RuntimeError:  # there is no folder to keep what is compiled in
-        result = numba.njit(nogil=True, **options)(function)
-    return result
 
 
 def compiled_in_any_order(function: Function) -> Function:

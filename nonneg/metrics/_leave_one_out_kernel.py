@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nonneg.metrics._compiled import Lists, compiled, compiled_in_any_order
+from nonneg.compiled import Lists, compiled
+from nonneg.metrics._compiled import compiled_in_any_order
 
 # A float64 of this size has no room for fractions: adding it rounds, and leaves the whole number in the lowest bits.
 _ROUNDS = 1.5 * 2.0**52

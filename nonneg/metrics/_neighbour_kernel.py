@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nonneg.metrics._compiled import Lists, compiled
+from nonneg.compiled import Lists, compiled
 
 
 @compiled

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from nonneg.metrics._compiled import compiled
+from nonneg.compiled import compiled
 
 
 @compiled

@@ -1,15 +1,12 @@
-"""Codes as an index takes them: sparse, non-negative, finite; and the fingerprint of the features they come from."""
+"""Codes as an index takes them: sparse, non-negative, finite."""
 
-import hashlib
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from nonneg.compiled import Lists
 from nonneg.errors import InputError
-from nonneg.features import Features
-from nonneg.features._meta import Meta
-from nonneg.search._kernel import Lists
 
 
 def checked_codes(codes: Any, features: int, name: str = "codes") -> sp.csr_array:
@@ -57,39 +54,3 @@ def stored_codes(codes: Any, features: int, cosine: bool) -> sp.csr_array:
     if not stored.data.all():  # what float32 rounds to nothing
         stored.eliminate_zeros()
     return stored
-
-
-class _Hashing:
-    """A file that keeps nothing but a hash of what passes through."""
-
-    def __init__(self) -> None:
-        self.sha256 = hashlib.sha256()
-
-    def write(self, chunk: Any) -> int:
-        self.sha256.update(chunk)
-        return len(chunk)
-
-
-def fingerprint(features: Features) -> str:
-    """The key of codes that a features folder goes by, also of features that were never saved.
-
-    Example:
-        >>> import tempfile
-        >>> from nonneg.features import journal
-        >>> features = Features(np.eye(3, dtype=np.float32))
-        >>> fingerprint(features) == journal(features.save(tempfile.mkdtemp())).codes
-        True
-    """
-    codes = features.codes
-    if features.is_sparse:
-        index = np.int32 if max(codes.nnz, codes.shape[1]) < 2**31 else np.int64
-        arrays = {"data": codes.data, "indices": codes.indices, "indptr": codes.indptr}
-        arrays |= {name: arrays[name].astype(index, copy=False) for name in ("indices", "indptr")}
-    else:
-        arrays = {"codes": codes}
-    files = {}
-    for name, array in arrays.items():
-        hashing = _Hashing()
-        np.lib.format.write_array(hashing, array, allow_pickle=False)
-        files[name] = {"sha256": hashing.sha256.hexdigest()}
-    return Meta("csr" if features.is_sparse else "dense", features.shape, (), {}, files).codes_key()

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from nonneg.compiled import Lists
 from nonneg.errors import InputError
 from nonneg.search._files import Array, Entry
-from nonneg.search._kernel import Lists
 
 if TYPE_CHECKING:
     from nonneg.search._table import Table

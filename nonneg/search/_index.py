@@ -9,8 +9,7 @@ import numpy as np
 
 from nonneg.durable import sync_folder, write_bytes
 from nonneg.errors import InputError
-from nonneg.features import Features
-from nonneg.search._codes import fingerprint as fingerprint_of
+from nonneg.features import Features, codes_key
 from nonneg.search._codes import query_lists, stored_codes
 from nonneg.search._engine import Engine, Found, Where, engine_class, refuse_unknown
 from nonneg.search._files import Array, checked_content, only_writer
@@ -87,7 +86,7 @@ class Index:
         table = Table(features.shape[1], (part,), np.zeros(0, bool))
         refuse_unknown(engine, known.settings, settings)
         made = known.build(table, codes, **settings)
-        own = fingerprint_of(features) if fingerprint is None else fingerprint
+        own = codes_key(features) if fingerprint is None else fingerprint
         return cls(table, made, cosine=cosine, fingerprint=own, label_names=features.label_names)
 
     @classmethod

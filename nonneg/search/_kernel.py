@@ -4,25 +4,18 @@ A score is a sum in float64, in ascending order of features: the very sum that a
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+from nonneg import processes
+from nonneg.compiled import Lists, compiled
+
 _BLOCK = 256  # rows that are looked at one by one only if one of them is good enough
 _QUERIES = 8  # that a thread takes at a time
 _idle: list[Any] = []  # zeros that no thread uses now
-
-
-class Lists(NamedTuple):
-    """A sparse matrix as lists: entries `starts[i]` to `starts[i + 1]` of places and values."""
-
-    starts: Any
-    places: Any
-    values: Any
 
 
 class Holders(NamedTuple):
@@ -43,21 +36,13 @@ class Segment(NamedTuple):
     allowed: Any
 
 
-def _compiled(function: Function, **options: Any) -> Function:
-    try:
-        result: Function = numba.njit(nogil=True, cache=True, **options)(function)
-    except RuntimeError:  # there is no folder to keep what is compiled in
-        result = numba.njit(nogil=True, **options)(function)
-    return result
-
-
-@_compiled
+@compiled
 def _is_worse(score: float, row: int, other_score: float, other_row: int) -> bool:
     """Of two with the same score, the later row is the worse one."""
     return score < other_score or (score == other_score and row > other_row)
 
 
-@_compiled
+@compiled
 def _rise(scores: Any, rows: Any, place: int) -> None:
     """Let the entry at `place` of a heap rise until the one above it is worse."""
     while place > 0:
@@ -69,7 +54,7 @@ def _rise(scores: Any, rows: Any, place: int) -> None:
         place = above
 
 
-@_compiled
+@compiled
 def _sink(scores: Any, rows: Any, size: int) -> None:
     """Let the first entry of a heap of `size` sink until none below it is worse."""
     place = 0
@@ -86,7 +71,7 @@ def _sink(scores: Any, rows: Any, size: int) -> None:
         place = below
 
 
-@_compiled
+@compiled
 def _largest(scores: Any) -> float:
     largest = 0.0
     for score in scores:
@@ -94,7 +79,7 @@ def _largest(scores: Any) -> float:
     return largest
 
 
-@_compiled
+@compiled
 def _best(
     queries: Lists,
     holders: Holders,
@@ -142,7 +127,7 @@ def _best(
         scratch[:] = 0.0
 
 
-@_compiled
+@compiled
 def _in_order(best_scores: Any, best_rows: Any, found: Any, first: int, last: int) -> None:
     """Sort the heaps: best first, and of equal ones the earlier row."""
     for query in range(first, last):
@@ -153,7 +138,7 @@ def _in_order(best_scores: Any, best_rows: Any, found: Any, first: int, last: in
             _sink(scores, rows, size)
 
 
-@_compiled
+@compiled
 def _value(holders: Holders, feature: int, row: int) -> float:
     """What a list of ascending rows holds for this one."""
     low, high = holders.starts[feature], holders.starts[feature + 1]
@@ -167,7 +152,7 @@ def _value(holders: Holders, feature: int, row: int) -> float:
     return holders.values[low] * holders.scales[feature] if low < stop and holders.places[low] == row else 0.0
 
 
-@_compiled
+@compiled
 def values_at(holders: Holders, rows: Any, features: Any, values: Any) -> None:
     """Fill `values` `(rows, features)` with what the lists hold."""
     for line in range(len(rows)):
@@ -175,7 +160,7 @@ def values_at(holders: Holders, rows: Any, features: Any, values: Any) -> None:
             values[line, column] = _value(holders, features[column], rows[line])
 
 
-@_compiled
+@compiled
 def scores_at(queries: Lists, holders: Holders, first: int, samples: int, rows: Any, scores: Any) -> None:
     """Fill `scores` `(queries, k)` for those of `rows` that lie in this segment."""
     for query in range(len(rows)):
@@ -234,4 +219,4 @@ def cores() -> int:
     given = os.environ.get("OMP_NUM_THREADS", "")
     if given.isdigit() and int(given):
         return int(given)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return processes.cores()

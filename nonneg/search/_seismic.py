@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from nonneg.compiled import Lists
 from nonneg.durable import said_plainly
 from nonneg.errors import InputError
 from nonneg.search._engine import Found, Where, library
 from nonneg.search._files import Array, Entry, adopted, checked_content, damaged, new_name
-from nonneg.search._kernel import Lists, cores
+from nonneg.search._kernel import cores
 from nonneg.search._table import Table
 
 _FEW_FEATURES = 2**16  # from here on Seismic wants its large variant

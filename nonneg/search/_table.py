@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
+from nonneg.compiled import Lists
 from nonneg.errors import InputError
 from nonneg.search._engine import Where
 from nonneg.search._files import Array, Entry, open_array, write_array
-from nonneg.search._kernel import Lists, scores_at, values_at
+from nonneg.search._kernel import scores_at, values_at
 from nonneg.search._part import Part, merged, open_part, stored
 
 

@@ -157,3 +157,13 @@ def visit(chromium):
         context.close()
     elsewhere = {url for url in asked if urlsplit(url).scheme == "http" and urlsplit(url).hostname != "127.0.0.1"}
     assert not elsewhere and not troubles
+
+
+@pytest.fixture
+def ncl(own_digits):
+    return own_digits / "ncl.features"
+
+
+def liveliest(folder: Path) -> int:
+    """The feature that is on most."""
+    return int(Features.load(folder).expected_activation.argmax())

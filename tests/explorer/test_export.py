@@ -162,3 +162,26 @@ def test_a_file_that_cannot_be_shown_is_named(tmp_path):
 def test_no_page_at_all_is_refused(tmp_path):
     with pytest.raises(InputError, match="samples is 0, expected at least 1"):
         export(made(tmp_path), out=tmp_path / "site", samples=0)
+
+
+def test_a_copy_comes_back_to_where_the_reader_was_and_knows_what_it_has_not(ncl, static, tmp_path, visit):
+    copy = export(ncl, out=tmp_path / "site", features=300, samples=40, progress=False)
+    address = static(copy)
+    page = visit(f"{address}/#/features")
+    settled(page)
+    page.locator("a.skip").press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main" and page.url.endswith("#/features")
+    link = page.locator("tbody th a").nth(20)
+    link.scroll_into_view_if_needed()
+    page.wait_for_timeout(100)
+    down = page.evaluate("scrollY")
+    link.click()
+    page.locator("article.feature").wait_for()
+    assert page.evaluate("scrollY") == 0
+    page.go_back()
+    page.locator("table.features").wait_for()
+    settled(page)
+    assert down > 0 and page.evaluate("scrollY") == down
+    for place in ("compose", "reference"):
+        page.goto(f"{address}/#/{place}")
+        page.get_by_text("A copy has no such page").wait_for()

@@ -1,10 +1,7 @@
-"""What people see and do, in a real browser against the real server."""
+"""What people see, in a real browser against the real server."""
 
 import csv
-import functools
-import http.server
 import re
-import threading
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,30 +9,11 @@ import numpy as np
 import pytest
 
 from nonneg import Features, NonNegativeEmbedding
-from nonneg.explorer import export
-from nonneg.features import journal
-from nonneg.search import Query, search_folder
-from tests.explorer.conftest import HOSTILE, settled
+from tests.explorer.conftest import HOSTILE, liveliest, settled
 
 NEWS = Path(__file__).parents[3] / "shared" / "data"
 PHONE = {"viewport": {"width": 390, "height": 844}}
 PAGES = ("/", "/features", "/feature/{feature}", "/sample/5", "/compose?f={feature}:1", "/compare", "/reference")
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Any static web server."""
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def ncl(own_digits):
-    return own_digits / "ncl.features"
-
-
-def liveliest(folder) -> int:
-    return int(Features.load(folder).expected_activation.argmax())
 
 
 def numbers(page, column: int) -> list[float]:
@@ -124,68 +102,6 @@ def test_keys_step_through_features_and_open_one(ncl, serve, visit):
     assert "/feature/" in page.url
 
 
-def test_a_name_is_given_seen_after_reload_and_kept_in_its_history(ncl, serve, visit):
-    feature = liveliest(ncl)
-    page = visit(f"{serve(ncl)}/feature/{feature}")
-    for name in ("round ones", "<b>loops</b>"):
-        page.get_by_role("button", name=re.compile("name", re.I)).click()
-        page.get_by_label("What do these have in common?").fill(name)
-        page.get_by_label("Your name").fill("Ada")
-        page.get_by_role("button", name="Save").click()
-        page.locator("h1", has_text=name).wait_for()
-        assert page.evaluate("document.activeElement.textContent") == "Rename"
-    page.reload()
-    page.locator("h1", has_text="<b>loops</b>").wait_for()
-    assert "Named by Ada" in page.locator(".naming").inner_text()
-    page.get_by_text("2 namings").click()
-    assert page.locator(".history li").count() == 2
-    assert Features.load(ncl).names == {feature: "<b>loops</b>"}
-
-
-def test_a_name_is_shown_with_how_well_it_tells_and_as_it_was_written(serve, visit):
-    labels = np.arange(80) % 2
-    codes = np.stack([labels, 1 - labels], axis=1).astype(np.float32)
-    pets = Features(codes, labels=labels, label_names=("dog", "cat"), names={0: "e.g. cats"})
-    page = visit(serve(pets) + "/feature/0")
-    assert page.locator("h1").inner_text() == "e.g. cats"
-    assert page.locator("[data-score]").get_attribute("data-score") == "1"
-
-
-def test_two_browsers_that_name_at_once_lose_nothing(ncl, serve, visit):
-    feature = liveliest(ncl)
-    address = f"{serve(ncl)}/feature/{feature}"
-    first, second = visit(address), visit(address)
-    for page, name in ((first, "first"), (second, "second")):
-        page.get_by_role("button", name="Give it a name").click()
-        page.get_by_label("What do these have in common?").fill(name)
-    first.get_by_role("button", name="Save").click()
-    first.locator("h1", has_text=re.compile("first", re.I)).wait_for()
-    second.get_by_role("button", name="Save").click()
-    second.get_by_text("Meanwhile somebody called it “first”").wait_for()
-    second.get_by_role("button", name="Save").click()
-    second.locator("h1", has_text=re.compile("second", re.I)).wait_for()
-    assert [entry.name for entry in journal(ncl).history()] == ["first", "second"]
-
-
-def test_a_name_given_in_another_browser_is_seen_on_the_way_back(ncl, serve, visit):
-    feature = liveliest(ncl)
-    address = serve(ncl)
-    page, other = visit(f"{address}/features?q={feature}"), visit(f"{address}/feature/{feature}")
-    page.get_by_role("link", name="Compose").click()
-    page.locator("h1", has_text="Compose").wait_for()
-    other.get_by_role("button", name="Give it a name").click()
-    other.get_by_label("What do these have in common?").fill("given elsewhere")
-    other.get_by_role("button", name="Save").click()
-    other.locator("h1", has_text="given elsewhere").wait_for()
-    page.go_back()
-    page.locator("tbody th", has_text="given elsewhere").wait_for()
-
-
-def test_read_only_offers_no_name(ncl, serve, visit):
-    page = visit(f"{serve(ncl, read_only=True)}/feature/{liveliest(ncl)}")
-    assert page.get_by_role("button", name="Give it a name").count() == 0
-
-
 def test_a_feature_switched_off_changes_the_neighbours_and_comes_back(ncl, serve, visit):
     page = visit(serve(ncl) + "/sample/5")
     before = page.locator(".found a").evaluate_all("links => links.map((link) => link.getAttribute('href'))")
@@ -197,58 +113,6 @@ def test_a_feature_switched_off_changes_the_neighbours_and_comes_back(ncl, serve
     page.go_back()
     page.locator(".change").wait_for(state="detached")
     assert page.locator(".part input").first.is_checked()
-
-
-def test_a_query_is_composed_shared_and_downloaded(ncl, serve, visit):
-    features = Features.load(ncl)
-    order = [int(feature) for feature in features.expected_activation.argsort()[::-1]]
-    page = visit(serve(ncl) + "/compose")
-    page.get_by_role("combobox", name="Add a feature").fill(str(order[0]))
-    page.get_by_role("option", name=re.compile(rf"feature {order[0]}\b")).click()
-    page.locator(".found a").first.wait_for()
-    slider = page.get_by_role("slider")
-    slider.fill("1.5")
-    page.wait_for_url(re.compile(rf"f={order[0]}:1\.5"))
-    page.get_by_role("combobox", name="Leave out a feature").fill(str(order[1]))
-    page.get_by_role("option", name=re.compile(rf"feature {order[1]}\b")).click()
-    page.locator(".results", has_text="that are left").wait_for()
-    shared = visit(page.url)
-    shared.locator(".results", has_text="that are left").wait_for()
-    links = "links => links.map((link) => link.getAttribute('href'))"
-    assert shared.locator(".found a").evaluate_all(links) == page.locator(".found a").evaluate_all(links)
-    with page.expect_download() as download:
-        page.get_by_role("link", name="Download as JSON").click()
-    query = Query.load(download.value.path())
-    assert query == Query(features=((order[0], 1.5),), without=(order[1],), k=24)
-    assert len(search_folder(ncl, query)) == 24
-
-
-def test_results_become_examples_and_examples_are_taken_back(ncl, serve, visit):
-    page = visit(serve(ncl) + "/compose?like=5")
-    for number in (2, 3):
-        page.get_by_role("button", name=re.compile("^more like")).first.click()
-        page.wait_for_url(re.compile(r"like=5" + r",\d+" * (number - 1) + "$"))
-        page.locator(".example").nth(number - 1).wait_for()
-    with page.expect_download() as download:
-        page.get_by_role("link", name="Download as JSON").click()
-    rows = [int(row) for row in page.url.split("like=")[1].split(",")]
-    assert Query.load(download.value.path()).like == tuple(Features.load(ncl).id(row) for row in rows)
-    page.get_by_role("button", name="remove example 5").click()
-    page.wait_for_url(re.compile(f"like={rows[1]},{rows[2]}$"))
-
-
-def test_a_slider_moved_before_leaving_leaves_the_next_address_alone(ncl, serve, visit):
-    page = visit(f"{serve(ncl)}/compose?f={liveliest(ncl)}:1")
-    page.get_by_role("slider").fill("1.7")
-    page.get_by_role("link", name="Overview").click()
-    page.locator("h1", has_text="features of").wait_for()
-    page.wait_for_timeout(300)
-    assert page.url.endswith("/")
-
-
-def test_a_query_that_leaves_everything_out_says_so(serve, visit):
-    page = visit(serve(Features(np.ones((4, 2), np.float32))) + "/compose?f=0:1&without=1")
-    page.locator("main").get_by_text("Every sample has a feature that is left out.").wait_for()
 
 
 def test_signed_codes_are_shown_with_their_signs(serve, visit):
@@ -321,43 +185,6 @@ def test_features_are_filtered_by_how_often_they_are_on(ncl, serve, visit):
     assert page.locator("main p").first.inner_text().startswith(f"{(frequency >= 0.2).sum()} feature")
 
 
-def test_a_copy_comes_back_to_where_the_reader_was_and_knows_what_it_has_not(ncl, tmp_path, visit):
-    copy = export(ncl, out=tmp_path / "site", features=300, samples=40, progress=False)
-    handler = functools.partial(Quiet, directory=copy)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        page = visit(f"http://127.0.0.1:{server.server_port}/#/features")
-        settled(page)
-        page.locator("a.skip").press("Enter")
-        assert page.evaluate("document.activeElement.id") == "main" and page.url.endswith("#/features")
-        link = page.locator("tbody th a").nth(20)
-        link.scroll_into_view_if_needed()
-        page.wait_for_timeout(100)
-        down = page.evaluate("scrollY")
-        link.click()
-        page.locator("article.feature").wait_for()
-        assert page.evaluate("scrollY") == 0
-        page.go_back()
-        page.locator("table.features").wait_for()
-        settled(page)
-        assert down > 0 and page.evaluate("scrollY") == down
-        for place in ("compose", "reference"):
-            page.goto(f"http://127.0.0.1:{server.server_port}/#/{place}")
-            page.get_by_text("A copy has no such page").wait_for()
-        server.shutdown()
-
-
-def test_search_with_a_feature_and_with_a_sample(ncl, serve, visit):
-    address = serve(ncl)
-    page = visit(f"{address}/feature/{liveliest(ncl)}")
-    page.get_by_role("link", name="Search with this").click()
-    page.locator(".compose .found a").first.wait_for()
-    page = visit(f"{address}/sample/5")
-    page.get_by_role("link", name="Search with this image").click()
-    page.locator(".example img").wait_for()
-    assert "like=5" in page.url and page.locator(".found a").count() == 24
-
-
 def test_two_sets_are_compared_at_the_level_that_is_chosen(own_digits, serve, visit):
     page = visit(serve(own_digits / "ncl.features", own_digits / "cl.features") + "/compare")
     count = lambda name: int(page.get_by_role("link", name=re.compile(f"^{name}")).inner_text().split()[1])  # noqa: E731
@@ -367,18 +194,6 @@ def test_two_sets_are_compared_at_the_level_that_is_chosen(own_digits, serve, vi
     assert count("Stayed") >= stayed and count("Stayed") + count("Lost") == stayed + lost
     page.get_by_role("link", name=re.compile("^Gained")).click()
     page.wait_for_url(re.compile("show=gained"))
-
-
-def test_an_image_of_ones_own_is_taken_apart(own_digits, serve, visit, tmp_path):
-    features = Features.load(own_digits / "ncl.features")
-    (tmp_path / "mine.png").write_bytes(features.media(8) or b"")
-    (tmp_path / "broken.png").write_bytes(b"no image")
-    page = visit(serve(own_digits / "ncl") + "/try")
-    page.locator("#file").set_input_files(tmp_path / "broken.png")
-    page.get_by_text("expected a PNG or a JPEG").wait_for()
-    page.locator("#file").set_input_files(tmp_path / "mine.png")
-    page.get_by_text("Most like it").wait_for()
-    assert page.locator(".found a").first.get_attribute("href") == "/sample/8"
 
 
 @pytest.mark.skipif(not NEWS.is_dir(), reason="needs agnews-minilm.npz and agnews.csv in ../shared/data")

@@ -1,0 +1,96 @@
+"""`keep` loses nothing else."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from nonneg import Features, InputError
+from nonneg.select import (
+    MutualInformation,
+    Sepin,
+    Variance,
+    keep,
+    named_selector,
+)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_keep_takes_everything_along(codes, make):
+    text = [f"text {i}" for i in range(60)]
+    features = Features(
+        make(codes),
+        ids=[f"s{i}" for i in range(60)],
+        labels=np.arange(60) % 2,
+        label_names=("even", "odd"),
+        media=[bytes([i]) for i in range(60)],
+        texts=text,
+        names={1: "one", 6: "six"},
+        provenance={"model": "mine"},
+    )
+    fewer = keep(features, [6, 0])
+    found = fewer.codes.toarray() if fewer.is_sparse else fewer.codes
+    np.testing.assert_array_equal(found, codes[:, [6, 0]])
+    assert fewer.is_sparse == features.is_sparse and fewer.names == {0: "six"}
+    assert fewer.samples == features.samples and fewer.label_names == ("even", "odd")
+    assert (fewer.labels == features.labels).all()
+    assert fewer.provenance == {"model": "mine", "selected": {"by": "indices", "kept": [6, 0], "of": 8}}
+
+
+def test_keep_fits_a_copy_of_the_selector(codes):
+    selector = Variance(3)
+    fewer = keep(Features(codes), selector)
+    told = fewer.provenance["selected"]
+    assert told["kept"] == np.sort(np.argsort(-codes.var(axis=0))[:3]).tolist()
+    assert told["by"] == "Variance(n_features_to_select=3)" and not hasattr(selector, "scores_")
+
+
+def test_a_fitted_selector_is_not_fitted_again(codes):
+    selector = Variance(3).fit(codes)
+    other = Features(codes[:, ::-1])
+    assert keep(other, selector).provenance["selected"]["kept"] == selector.get_support(indices=True).tolist()
+
+
+def test_unlabelled_samples_do_not_inform(labelled):
+    train, _ = labelled
+    some = np.where(np.arange(200) < 100, train.labels, -1)
+    found = keep(Features(train.codes, labels=some), MutualInformation(6)).provenance["selected"]["kept"]
+    expected = MutualInformation(6).fit(train.codes[:100], train.labels[:100])
+    assert found == expected.get_support(indices=True).tolist()
+
+
+def test_views_meet_their_samples_by_id(labelled):
+    train, _ = labelled
+    order = np.random.default_rng(0).permutation(200)
+    views = Features(train.codes[order], ids=[f"s{i}" for i in order])
+    assert keep(train, Sepin(4), views).provenance["selected"]["kept"] == [
+        *keep(train, Sepin(4), train).provenance["selected"]["kept"]
+    ]
+
+
+def test_a_selection_of_a_selection_remembers_both(codes):
+    twice = keep(keep(Features(codes), [7, 3, 1]), [2, 0]).provenance["selected"]
+    assert twice["kept"] == [2, 0] and twice["before"]["kept"] == [7, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ([8], "index 8 is not a feature, expected 0 to 7"),
+        ([-1], "index -1 is not a feature"),
+        ([1, 1], "some indices are the same"),
+        ([], "expected whole numbers, one or more"),
+        ([0.5], "indices are float64"),
+        (Variance(3).fit(np.eye(5)), "fitted on 5 features, expected 8"),
+        (Sepin(3), "a second view of the same samples is missing"),
+        (MutualInformation(3), "the features have no labels"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_kept_is_refused(codes, chosen, message):
+    with pytest.raises(InputError, match=message):
+        keep(Features(codes), chosen)
+
+
+def test_an_unknown_selector_is_refused():
+    with pytest.raises(InputError, match="selector 'luck' is not known, expected one of expected-activation"):
+        named_selector("luck", 3)

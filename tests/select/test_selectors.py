@@ -1,0 +1,147 @@
+"""Selectors choose what they say."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import mutual_info_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+from nonneg import Features, InputError, metrics
+from nonneg.select import (
+    ExpectedActivation,
+    MutualInformation,
+    RandomFeatures,
+    Sepin,
+    Variance,
+)
+
+PLAIN = [ExpectedActivation(1), Variance(1), RandomFeatures(1), MutualInformation(1)]
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array, sp.csr_matrix])
+@pytest.mark.parametrize(
+    ("settings", "taken"),
+    [
+        ({}, lambda row: np.maximum(row, 0)),
+        ({"rectify": False}, lambda row: row),
+        ({"absolute": True}, np.abs),
+    ],
+)
+def test_expected_activation_is_the_mean_of_the_share_of_the_length(codes, make, settings, taken):
+    expected = np.zeros(8)
+    for row in codes:
+        value = taken(row)
+        if value.any():
+            expected += value / np.sqrt((value**2).sum()) / len(codes)
+    found = ExpectedActivation(2, **settings).fit(make(codes)).scores_
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_unrectified_activation_is_what_features_say_of_themselves(codes):
+    found = ExpectedActivation(2, rectify=False).fit(codes).scores_
+    np.testing.assert_allclose(found, Features(codes).expected_activation, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_variance_is_that_of_numpy(codes, make):
+    np.testing.assert_allclose(Variance(2).fit(make(codes)).scores_, codes.var(axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("bins", [1, 4])
+def test_mutual_information_is_that_of_scikit_learn_on_zero_and_quantiles(codes, make, bins):
+    labels = np.arange(60) % 3
+    for feature, found in enumerate(MutualInformation(2, bins=bins).fit(make(codes), labels).scores_):
+        column = codes[:, feature]
+        edges = np.quantile(column[column != 0], np.arange(1, bins) / bins) if column.any() else []
+        read = [0 if value == 0 else 1 + sum(value >= edge for edge in edges) for value in column]
+        assert found == pytest.approx(mutual_info_score(read, labels), abs=1e-12)
+
+
+def test_entries_stored_twice_count_as_their_sum(codes):
+    twice = sp.csr_array(codes)
+    halves = sp.csr_array(
+        (np.repeat(twice.data / 2, 2), np.repeat(twice.indices, 2), 2 * twice.indptr), shape=twice.shape
+    )
+    labels = np.arange(60) % 3
+    for selector in PLAIN[:2]:
+        np.testing.assert_allclose(clone(selector).fit(halves).scores_, clone(selector).fit(codes).scores_)
+    found = MutualInformation(1).fit(halves, labels).scores_
+    np.testing.assert_allclose(found, MutualInformation(1).fit(codes, labels).scores_, atol=1e-12)
+    assert halves.nnz == 2 * twice.nnz  # as it was given
+
+
+@pytest.mark.parametrize("selector", PLAIN, ids=lambda selector: type(selector).__name__)
+def test_sparse_codes_stay_sparse(selector):
+    # 37 GB if they did not.
+    wide = sp.random_array((50_000, 100_000), density=1e-6, format="csr", rng=np.random.default_rng(0))
+    kept = clone(selector).fit(wide, np.arange(50_000) % 2).transform(wide)
+    assert sp.issparse(kept) and kept.shape == (50_000, 1)
+
+
+def test_sepin_keeps_what_no_other_feature_carries():
+    rng = np.random.default_rng(0)
+    X = rng.random((40, 4))
+    X[:, 3] = X[:, 2]  # either tells all that the other does
+    views = X + 0.01 * rng.random(X.shape)
+    selector = Sepin(2).fit(X, views=views)
+    np.testing.assert_allclose(selector.scores_, metrics.sepin(X, views).per_feature, atol=1e-9)
+    assert selector.get_support(indices=True).tolist() == [0, 1]
+
+
+def test_sepin_draws_no_more_samples_than_it_may():
+    X = np.random.default_rng(0).random((50, 3))
+    drawn = np.sort(np.random.RandomState(7).choice(50, 20, replace=False))
+    found = Sepin(1, max_samples=20, random_state=7).fit(X, views=X**2).scores_
+    np.testing.assert_allclose(found, Sepin(1).fit(X[drawn], views=X[drawn] ** 2).scores_)
+
+
+@pytest.mark.parametrize("selector", PLAIN, ids=lambda selector: type(selector).__name__)
+def test_scikit_learn_accepts_it(selector):
+    check_estimator(selector, on_skip=None)
+
+
+def test_of_equal_features_the_first_are_kept():
+    X = np.ones((5, 6))
+    assert ExpectedActivation(3).fit(X).get_support(indices=True).tolist() == [0, 1, 2]
+
+
+def test_what_was_left_out_comes_back_as_zeros(codes):
+    selector = Variance(3).fit(codes)
+    kept = selector.get_support()
+    back = selector.inverse_transform(selector.transform(codes))
+    np.testing.assert_array_equal(back, np.where(kept, codes, 0))
+
+
+def test_a_selector_goes_before_a_classifier(labelled):
+    train, test = labelled
+    pipeline = make_pipeline(MutualInformation(4), LogisticRegression()).fit(train.codes, train.labels)
+    assert pipeline[0].get_support(indices=True).tolist() == [0, 1, 2, 3]
+    assert pipeline.score(test.codes, test.labels) > 0.9
+
+
+def test_random_features_depend_on_the_seed_alone(codes):
+    first, same, other = (RandomFeatures(4, random_state=seed).fit(codes) for seed in (0, 0, 1))
+    assert (first.scores_ == same.scores_).all() and (first.get_support() != other.get_support()).any()
+
+
+@pytest.mark.parametrize("count", [0, 9, -1, 2.0, True, "2", None])
+def test_a_number_of_features_that_cannot_be_kept_is_refused(codes, count):
+    with pytest.raises(InputError, match=r"n_features_to_select is .*, expected 1 to 8, the number of features"):
+        ExpectedActivation(count).fit(codes)
+
+
+def test_labels_and_views_are_asked_for(codes):
+    with pytest.raises(InputError, match="target y is None"):
+        MutualInformation(1).fit(codes, None)
+    with pytest.raises(InputError, match="bins is 0, expected a whole number"):
+        MutualInformation(1, bins=0).fit(codes, np.arange(60) % 2)
+    with pytest.raises(InputError, match="views is None, expected features of a second view"):
+        Sepin(1).fit(codes)
+    with pytest.raises(InputError, match="max_samples is 1, expected a whole number, at least 2"):
+        Sepin(1, max_samples=1).fit(codes, views=codes)
+    with pytest.raises(InputError, match=r"views has shape \(60, 7\), expected that of X, \(60, 8\)"):
+        Sepin(1).fit(codes, views=codes[:, :7])

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy import stats
 
-from nonneg.evaluate._statistics import bootstrap_interval, paired_difference
+from nonneg import metrics
+from nonneg.evaluate._statistics import bootstrap_interval, consistency_errors, paired_difference
 
 
 def test_the_interval_is_that_of_resampled_means():
@@ -43,3 +45,18 @@ def test_the_difference_is_scipys_paired_t_test():
 def test_one_pair_or_pairs_that_differ_alike_cannot_be_tested(a, b):
     found = paired_difference(a, b, "seeds")
     assert found.mean == pytest.approx(b[0] - a[0]) and np.isnan([found.low, found.high, found.p]).all()
+
+
+@pytest.mark.parametrize("make", [sp.csr_array, np.asarray], ids=["sparse", "dense"])
+def test_errors_of_class_consistency_are_those_of_samples_drawn_again(make):
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 5, 400)
+    codes = make(np.maximum(rng.normal(size=(400, 12)) - 1.5 + 0.3 * (labels[:, None] == np.arange(12)), 0))
+    draws, drawn = np.random.default_rng(0), []
+    for _ in range(40):
+        rows = draws.integers(0, 400, 400)
+        again = metrics.class_consistency(codes[rows], labels[rows], min_support=25, permutations=0)
+        drawn.append((again.value, again.supported))
+    errors = consistency_errors(codes, labels, min_support=25)
+    np.testing.assert_allclose(errors, np.std(drawn, axis=0, ddof=1), rtol=1e-5)
+    assert errors[0] != errors[1]

@@ -55,7 +55,7 @@ def features_of(
         for name, block in batch.layers.items():
             codes.setdefault(name, CodeRows(block.shape[1])).add(block)
         if batch.media is not None:
-            encoded.append(batch.media)
+            encoded += batch.media.chunks
         advance(len(block))
     # Side by side as they came: to copy them together takes as long as a GPU takes for the codes.
     pictures = pa.chunked_array(encoded, pa.large_binary()) if media else None

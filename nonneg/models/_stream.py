@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nonneg.errors import InputError
-from nonneg.models._thumbnails import JpegProcesses, is_lossless, png_checksums, thumbnails
+from nonneg.models._thumbnails import Checksums, JpegProcesses, is_lossless, png_checksums, thumbnails
 from nonneg.processes import cores
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 Precision = Literal["32-true", "bf16-mixed"]
 Codes = npt.NDArray[np.float32]
 Encoding = list[Future[pa.LargeBinaryArray]]
-Outcome = Callable[[], tuple[dict["Layer", Codes], pa.LargeBinaryArray | None]]
+EncodedBatch = tuple[int, dict["Layer", Codes], Encoding]
+Outcome = Callable[[], tuple[dict["Layer", Codes], Checksums | None]]
 _READ_AHEAD = 2  # batches being read while one is computed
 _MOST_ENCODERS = 12
 _ENCODED_BYTES, _ENCODED_LEAST = 2**22, 32  # what a thread encodes at a time
@@ -34,7 +35,7 @@ class EmbeddedBatch(NamedTuple):
 
     start: int
     layers: "dict[Layer, Codes]"
-    media: pa.LargeBinaryArray | None
+    media: pa.ChunkedArray | None
 
 
 def aligned_shares(samples: int, batch_size: int, parts: int) -> list[range]:
@@ -140,35 +141,48 @@ def _stream(
     processes = JpegProcesses() if on_gpu else None
     encode = processes or thumbnails
 
-    small, large = (media and is_lossless(images.shape) is wanted for wanted in (True, False))
+    # Of small images the GPU works out the checksums: they wait for it.
+    with_checksums = media and on_gpu and is_lossless(images.shape)
+
+    def encoded(batch: npt.NDArray[np.uint8], checksums: Checksums | None = None) -> Encoding:
+        together = max(_ENCODED_LEAST, _ENCODED_BYTES // batch[0].nbytes)
+        pieces = [slice(i, i + together) for i in range(0, len(batch), together)]
+        if checksums is None:
+            return [encoders.submit(encode, batch[piece]) for piece in pieces]
+        return [encoders.submit(thumbnails, batch[piece], checksums[:, piece]) for piece in pieces]
 
     def read(start: int) -> tuple[int, Tensor, Encoding]:
         # Into memory of our own: from pinned memory a GPU copies while it computes.
         source = images[start : min(start + batch_size, rows.stop)]
         pixels = torch.empty(source.shape, dtype=torch.uint8, pin_memory=on_gpu)
-        batch = pixels.numpy()
-        np.copyto(batch, source)
-        together = max(_ENCODED_LEAST, _ENCODED_BYTES // batch[0].nbytes)
-        pieces = range(0, len(batch) if large else 0, together)
-        return start, pixels, [encoders.submit(encode, batch[i : i + together]) for i in pieces]
+        np.copyto(pixels.numpy(), source)
+        return start, pixels, encoded(pixels.numpy()) if media and not with_checksums else []
 
-    def finished(start: int, outcome: Outcome, encoding: Encoding) -> EmbeddedBatch:
-        codes, pictures = outcome()
-        return EmbeddedBatch(start, codes, pa.concat_arrays([e.result() for e in encoding]) if large else pictures)
+    def computed(start: int, pixels: Tensor, outcome: Outcome, encoding: Encoding) -> EncodedBatch:
+        codes, checksums = outcome()
+        return start, codes, encoding if checksums is None else encoded(pixels.numpy(), checksums)
+
+    def finished(start: int, codes: "dict[Layer, Codes]", encoding: Encoding) -> EmbeddedBatch:
+        pictures = pa.chunked_array([piece.result() for piece in encoding], pa.large_binary()) if media else None
+        return EmbeddedBatch(start, codes, pictures)
 
     with processes or nullcontext(), encoders, reader, _evaluating(model, device):
         coming = (reader.submit(read, start) for start in range(rows.start, rows.stop, batch_size))
         read_ahead = deque(islice(coming, _READ_AHEAD))
-        computing: deque[tuple[int, Outcome, Encoding]] = deque()
-        while read_ahead:
-            start, pixels, encoding = read_ahead.popleft().result()
-            read_ahead.extend(islice(coming, 1))
-            computing.append((start, _launched(model, pixels, layers, device, precision, copies, small), encoding))
-            # The GPU has its next batch already when the codes of the one before are waited for.
-            if len(computing) > 1:
-                yield finished(*computing.popleft())
-        for batch in computing:
-            yield finished(*batch)
+        computing: deque[tuple[int, Tensor, Outcome, Encoding]] = deque()
+        encoding_on: deque[EncodedBatch] = deque()
+        while read_ahead or computing or encoding_on:
+            if read_ahead:
+                start, pixels, encoding = read_ahead.popleft().result()
+                read_ahead.extend(islice(coming, 1))
+                outcome = _launched(model, pixels, layers, device, precision, copies, with_checksums)
+                computing.append((start, pixels, outcome, encoding))
+            # The GPU has its next batch already when the codes of the one before are waited for, and images are
+            # encoded while it computes.
+            if computing and (len(computing) > 1 or not read_ahead):
+                encoding_on.append(computed(*computing.popleft()))
+            if encoding_on and (len(encoding_on) > media or not computing):
+                yield finished(*encoding_on.popleft())
 
 
 @torch.inference_mode()
@@ -179,9 +193,9 @@ def _launched(
     device: torch.device,
     precision: Precision,
     copies: torch.cuda.Stream | None,
-    encode: bool,
+    with_checksums: bool,
 ) -> Outcome:
-    """Begin the forward pass of a batch; what is returned waits for its codes, and encodes its images if asked to."""
+    """Begin the forward pass of a batch; what is returned waits for its codes, and for checksums if asked to."""
     with torch.cuda.device(device) if copies is not None else nullcontext():
         if copies is not None:
             with torch.cuda.stream(copies):
@@ -199,20 +213,19 @@ def _launched(
             else:
                 outputs["encoder"] = model(x, "encoder")
         codes = {layer: outputs[layer].float().to("cpu", non_blocking=copies is not None) for layer in layers}
-        checksums, done = None, None
+        checksums = png_checksums(there).to("cpu", non_blocking=copies is not None) if with_checksums else None
+        done = None
         if copies is not None:
-            checksums = png_checksums(there).to("cpu", non_blocking=True) if encode else None
             done = torch.cuda.Event()
             done.record()
 
-    def outcome() -> tuple[dict["Layer", Codes], pa.LargeBinaryArray | None]:
+    def outcome() -> tuple[dict["Layer", Codes], Checksums | None]:
         if done is not None:
             done.synchronize()
-        sums = None if checksums is None else checksums.numpy()
-        pictures = thumbnails(pixels.numpy(), sums) if encode else None
         # Copied out of pinned memory, which there should never be much of.
         copied = copies is not None
-        return {layer: values.numpy().copy() if copied else values.numpy() for layer, values in codes.items()}, pictures
+        found = {layer: values.numpy().copy() if copied else values.numpy() for layer, values in codes.items()}
+        return found, None if checksums is None else checksums.numpy()
 
     return outcome
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nonneg.errors import InputError
 from nonneg.models import _jpeg
-from nonneg.models._checksums import adler32, crc32, with_adler32
+from nonneg.models._checksums import adler32, crc32, followed_by
 
 Checksums = npt.NDArray[np.int64]
 _LOSSLESS_SIDE = 64
@@ -65,7 +65,8 @@ def png_checksums(images: Tensor) -> Tensor:
         True
     """
     lines = F.pad(images.flatten(2), (1, 0)).flatten(1)
-    return torch.stack((adler32(lines), crc32(with_adler32(lines), _opening(lines.shape[1]))))
+    adler = adler32(lines)
+    return torch.stack((adler, crc32(followed_by(lines, adler), _opening(lines.shape[1]))))
 
 
 def _zlib_checksums(images: npt.NDArray[np.uint8]) -> Checksums:

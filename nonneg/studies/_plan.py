@@ -1,6 +1,7 @@
 """What `reproduce` does for a recipe: how many seeds and epochs of each part."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from nonneg.errors import InputError
@@ -73,3 +74,22 @@ def plan_for(recipe: str, data: str = "", **changes: Any) -> Plan:
     if "seeds" in wanted and "supervised_seeds" not in wanted:
         wanted["supervised_seeds"] = min(int(usual["supervised_seeds"]), wanted["seeds"])
     return Plan(**{**usual, "recipe": recipe, "data": data, **wanted})
+
+
+def command(plan: Plan) -> str:
+    """What to type for a plan; of data, the name alone.
+
+    Example:
+        >>> command(plan_for("cifar10", data="at/home/images.tar", supervised_epochs=15))
+        'nonneg reproduce cifar10 --data images.tar --supervised-epochs 15'
+        >>> command(plan_for("digits"))
+        'nonneg reproduce digits'
+    """
+    usual = vars(plan_for(plan.recipe, ".")) | {"data": ""}
+    words = [f"nonneg reproduce {plan.recipe}"]
+    for name, value in vars(plan).items():
+        if value != usual[name]:
+            values = value if isinstance(value, tuple) else (value,)
+            shown = (Path(each).name or each if isinstance(each, str) else str(each) for each in values)
+            words.append(f"--{name.replace('_', '-')} {' '.join(shown)}")
+    return " ".join(words)

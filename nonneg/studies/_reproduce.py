@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from nonneg.data import open_source
+from nonneg.data import Source, open_source
 from nonneg.durable import claim_folder, read_plainly, write_bytes
 from nonneg.errors import InputError, StoppedError, UntrainableError
 from nonneg.evaluate import (
@@ -26,12 +26,12 @@ from nonneg.evaluate import (
     viewed_source,
 )
 from nonneg.features import Features
-from nonneg.models import Model, load
+from nonneg.models import load
 from nonneg.report import write_pictures
 from nonneg.select import sweep
 from nonneg.studies._plan import ACTIVATIONS, Activation, Plan
 from nonneg.studies._results_page import MADE_BY, write_page
-from nonneg.training import TrainConfig, environment, load_recipe, read_log, train
+from nonneg.training import TrainConfig, environment, load_recipe, new_model, read_log, train
 
 SIDES = ("CL", "NCL")
 HEADS: dict[str, dict[str, Any]] = {  # name to whether it has a projector of its own, and what is rectified
@@ -171,9 +171,7 @@ class Study:
 
     def run(self, side: str, seed: int) -> Path:
         """A trained run, trained now if it is not there."""
-        config = self._with_epochs(dataclasses.replace(self.config, seed=seed), self.plan.epochs)
-        if side == "CL":
-            config = dataclasses.replace(config, rectify="none", top_k=0)
+        config = self._with_epochs(self._config(side, seed), self.plan.epochs)
         return _trained(config, self.out / _RUNS / f"{side.lower()}-{seed}", f"{side}, seed {seed}")
 
     def measured(self, side: str, seed: int) -> dict[str, Any]:
@@ -226,8 +224,7 @@ class Study:
         if (start, head) == ("fine-tuned", "CE") and (done := self.read(f"CL, seed {seed}").get("fine_tuned")):
             return dict(done)
         if start == "scratch":
-            torch.manual_seed(seed)
-            model, epochs = Model(load(str(self.run("CL", seed))).config), self.plan.supervised_epochs
+            model, epochs = new_model(self._config("CL", seed), self._images()), self.plan.supervised_epochs
         else:
             model = load(str(self.run("NCL" if head.startswith("NCE") else "CL", seed)))
             epochs = self.plan.fine_tune_epochs
@@ -253,6 +250,13 @@ class Study:
             model = load(str(self.run(side, 0))).to(_place())
             sides[side] = model.embed(split_sources(model, self.config.data)[1])
         return {caption: file.name for caption, file in write_pictures(self.page.with_suffix(""), sides).items()}
+
+    def _config(self, side: str, seed: int) -> TrainConfig:
+        config = dataclasses.replace(self.config, seed=seed)
+        return config if side == "NCL" else dataclasses.replace(config, rectify="none", top_k=0)
+
+    def _images(self) -> Source:
+        return open_source(self.config.data, image_size=self.config.image_size, skip_broken=self.config.skip_broken)
 
     def _features(self, side: str, seed: int) -> Path:
         return self.out / _FEATURES / f"{side.lower()}-{seed}.features"

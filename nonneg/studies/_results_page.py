@@ -8,7 +8,7 @@ from typing import Any
 from nonneg.durable import write_bytes
 from nonneg.evaluate import Measured, Measurement, paired_difference
 from nonneg.report import write_curves
-from nonneg.studies._plan import ACTIVATIONS, Plan
+from nonneg.studies._plan import ACTIVATIONS, Plan, command
 from nonneg.studies._published import PUBLISHED, PUBLISHED_SUPERVISED, Published
 
 Results = Mapping[str, Any]
@@ -243,6 +243,7 @@ def _how(plan: Plan, results: Results) -> str:
     made = [told for told in results.values() if isinstance(told, dict) and "environment" in told]
     lacking = [name for name, told in results.items() if told is None]
     lines = [
+        f"**Command**: `{command(plan)}`.",
         f"**Plan**: {plan.seeds} seeds of {made[0]['epochs'] if made else plan.epochs} epochs; linear layer on views"
         f" {plan.probe_epochs}, fine-tuning {plan.fine_tune_epochs}, with labels {plan.supervised_epochs} epochs,"
         f" activations {plan.ablation_epochs}.",

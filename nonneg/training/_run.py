@@ -165,16 +165,17 @@ def _lines(path: Path, skip_damaged: bool) -> list[dict[str, Any]]:
 
 def environment(device: torch.device) -> dict[str, Any]:
     """What the numbers of a run depend on besides its config."""
-    packages = ("nonneg", "torch", "lightning-fabric", "numpy", "scikit-learn")
+    packages = ("torch", "lightning-fabric", "numpy", "scikit-learn")
     program = Path(sys.argv[0]).name
     on_gpu = device.type == "cuda"
+    ours = sys.modules["nonneg"].__version__  # not imported: the package's names live in rooms above this one
     return {
         "device": torch.cuda.get_device_name(device) if on_gpu else f"{platform.machine()} {device.type}",
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "platform": platform.platform(),
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in packages},
+        "packages": {"nonneg": ours, **{name: _version(name) for name in packages}},
         "commit": _commit(),
         "command": ["nonneg" if program == "__main__.py" else program, *sys.argv[1:]],
     }

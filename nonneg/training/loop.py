@@ -69,10 +69,7 @@ def train(
     fabric = _fabric(config, [*loggers, *([_board(Path(out))] if tensorboard else [])])
     _share(source, config, fabric.world_size)
     path = _path(config, fabric)
-    torch.manual_seed(config.seed)
-    _, height, width, channels = source.images.shape
-    side = config.views.size or (height if height == width else 0)
-    network = Model(config.model(channels, side, classes if config.loss == "cross_entropy" else 0))
+    network = new_model(config, source)
     # Nothing is written, and nothing overwritten, before everything that can be refused has been.
     with _open_run(Path(out), config, overwrite, fabric) as run:
         if fabric.is_global_zero:
@@ -176,6 +173,14 @@ def epoch_order(samples: int, seed: int, epoch: int) -> Tensor:
 
 
 # Before the first step
+
+
+def new_model(config: TrainConfig, source: Source) -> Model:
+    """The untrained network of a run: the same for the same seed."""
+    torch.manual_seed(config.seed)
+    _, height, width, channels = source.images.shape
+    side = config.views.size or (height if height == width else 0)
+    return Model(config.model(channels, side, _classes(source, config) if config.loss == "cross_entropy" else 0))
 
 
 def _classes(source: Source, config: TrainConfig) -> int:

@@ -34,6 +34,13 @@ def test_the_page_has_every_section_and_every_picture_it_names(done):
     assert "| linear probe, encoder |" in text and "SEPIN@10" in text and "NCE + MLP" in text and "Not done" not in text
 
 
+def test_training_from_scratch_needs_no_run(done, tmp_path):
+    out, page = done
+    kept = json.loads((out / "runs/done/supervised-scratch-ce-seed-0.json").read_text())
+    assert Study(PLAN, tmp_path, page).supervised("scratch", "CE", 0) == kept
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_is_done_is_not_done_again_and_what_is_lost_is(done, capfd):
     out, page = done
     before = {path.name: path.stat().st_mtime_ns for path in (out / "runs/done").iterdir()}

@@ -37,7 +37,7 @@ def consistency_bars(per_feature: Mapping[str, npt.NDArray[Any]], floors: Mappin
     with plt.rc_context(_STYLE):
         figure, axes = plt.subplots(1, len(per_feature), figsize=(9, 2.4), sharey=True, squeeze=False)
         for axis, (name, values), colour in zip(axes[0], per_feature.items(), COLOURS, strict=False):
-            axis.bar(range(len(values)), np.sort(values)[::-1], color=colour, width=1.0, edgecolor="none")
+            axis.stairs(np.sort(values)[::-1], color=colour, fill=True)  # one shape: bars side by side look striped
             axis.axhline(floors[name], color="#4a4e55", linestyle="--", linewidth=1)
             title = f"{name}: {len(values)} features, chance {floors[name]:.0%}"
             axis.set(title=title, ylim=(0, 1), xlabel="feature, most consistent first")
@@ -84,8 +84,13 @@ def active_shares(shares: Mapping[str, npt.NDArray[Any]]) -> str:
         return _svg(figure)
 
 
-def curves(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], xlabel: str, ylabel: str) -> str:
-    """Lines of (x, y) points, a panel each group; a name has the same colour in all of them."""
+def curves(
+    panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], xlabel: str, ylabel: str, doubling: bool = False
+) -> str:
+    """Lines of (x, y) points, a panel each group; a name has the same colour in all of them.
+
+    With `doubling` each x is about twice the one before: all are ticks, and equally far apart.
+    """
     names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
     colours = dict(zip(names, itertools.cycle((*COLOURS, *MORE_COLOURS)), strict=False))
     with plt.rc_context(_STYLE):
@@ -97,7 +102,12 @@ def curves(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], xl
                 marker = "." if len(points) < 15 else None
                 (drawn[name],) = axis.plot(*zip(*points, strict=True), color=colours[name], marker=marker)
             axis.set(title=title, xlabel=xlabel)
-            axis.xaxis.get_major_locator().set_params(integer=True)
+            if doubling:
+                ticks = sorted({x for points in lines.values() for x, _ in points})
+                axis.set_xscale("log", base=2)
+                axis.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
+            else:
+                axis.xaxis.get_major_locator().set_params(integer=True)
         axes[0][0].set_ylabel(ylabel)
         figure.legend([drawn[name] for name in names], names, loc="outside right center", frameon=False)
         return _svg(figure)

@@ -14,7 +14,7 @@ from nonneg.features import Features
 from nonneg.report import _figures
 from nonneg.report._page import live_correlation, most_active
 
-_FEATURES, _SAMPLES, _SIDE, _GAP = 8, 10, 48, 2
+_FEATURES, _SAMPLES, _SIDE, _GAP = 8, 10, 64, 2
 
 
 def write_pictures(folder: Path, sides: Mapping[str, Features]) -> dict[str, Path]:
@@ -26,8 +26,14 @@ def write_pictures(folder: Path, sides: Mapping[str, Features]) -> dict[str, Pat
     drawn: dict[str, tuple[str, bytes]] = {}
     consistency = {name: metrics.class_consistency(f.codes, f.labels) for name, f in sides.items()}
     for name, features in sides.items():
-        caption = f"{name}: a row a feature, the {_FEATURES} most active; its {_SAMPLES} strongest samples"
-        drawn[caption] = (f"top-{name.lower()}.png", strongest_samples(features))
+        strongest = _strongest(features)
+        shown = sample_sheet(features, strongest)
+        alike = f"{_alike(features, strongest):.0%}" if strongest else "none"
+        caption = (
+            f"{name}: a row a feature and its {_SAMPLES} strongest samples, features taken evenly from the most active"
+            f" to the least. Over all features, {alike} of the {_SAMPLES} are of one class on average"
+        )
+        drawn[caption] = (f"top-{name.lower()}.png", shown)
     per_feature = {name: c.per_feature[c.supported_features].cpu().numpy() for name, c in consistency.items()}
     bars = _figures.consistency_bars(per_feature, {name: c.floor for name, c in consistency.items()})
     drawn["Class consistency of each feature with 10 or more active samples"] = ("consistency.svg", bars.encode())
@@ -39,25 +45,46 @@ def write_pictures(folder: Path, sides: Mapping[str, Features]) -> dict[str, Pat
 
 
 def write_curves(
-    path: Path, panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], xlabel: str, ylabel: str
+    path: Path,
+    panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]],
+    xlabel: str,
+    ylabel: str,
+    doubling: bool = False,
 ) -> Path:
-    """Lines of (x, y) points as an SVG file, a panel each group."""
-    return _written(path, _figures.curves(panels, xlabel, ylabel).encode())
+    """Lines of (x, y) points as an SVG file, a panel each group; with `doubling`, over x that doubles."""
+    return _written(path, _figures.curves(panels, xlabel, ylabel, doubling).encode())
 
 
-def strongest_samples(features: Features) -> bytes:
-    """A PNG: a row a feature, its strongest samples beside each other."""
-    chosen = most_active(features, _FEATURES)
+def _strongest(features: Features) -> list[tuple[int, ...]]:
+    """Rows of the strongest samples of each feature that has so many, features most active first."""
+    every = (features.feature(feature, top=_SAMPLES).top for feature in most_active(features, features.shape[1]))
+    return [rows for rows in every if len(rows) == _SAMPLES]
+
+
+def _alike(features: Features, strongest: Sequence[tuple[int, ...]]) -> float:
+    """The share of the strongest samples that are of their feature's commonest label, mean over features."""
+    labels = np.asarray(features.labels)[np.array(strongest)]
+    return float(np.mean([np.unique(some, return_counts=True)[1].max() / len(some) for some in labels]))
+
+
+def sample_sheet(features: Features, strongest: Sequence[tuple[int, ...]]) -> bytes:
+    """A PNG: a row a feature, its strongest samples beside each other, of a few features evenly over the ranking.
+
+    Those at the top are active on many samples, and are the least like the others.
+    """
+    places = np.unique(np.linspace(0, len(strongest) - 1, min(_FEATURES, len(strongest))).round().astype(int))
     step = _SIDE + _GAP
-    sheet = Image.new("RGB", (_SAMPLES * step - _GAP, max(1, len(chosen)) * step - _GAP), "white")
-    for line, feature in enumerate(chosen):
-        for place, row in enumerate(features.feature(feature, top=_SAMPLES).top):
+    sheet = Image.new("RGB", (_SAMPLES * step - _GAP, max(1, len(places)) * step - _GAP), "white")
+    for line, rows in enumerate(strongest[int(place)] for place in places):
+        for column, row in enumerate(rows):
             media = features.media(row)
             if media is None:
                 raise InputError("the features hold no images, expected one a sample to draw")
             with Image.open(io.BytesIO(media)) as image:
-                picture = image.convert("RGB").resize((_SIDE, _SIDE), Image.Resampling.NEAREST)
-            sheet.paste(picture, (place * step, line * step))
+                # Small images pixel by pixel, large ones smoothly.
+                kind = Image.Resampling.NEAREST if _SIDE % image.width == 0 else Image.Resampling.LANCZOS
+                picture = image.convert("RGB").resize((_SIDE, _SIDE), kind)
+            sheet.paste(picture, (column * step, line * step))
     buffer = io.BytesIO()
     sheet.save(buffer, "PNG", optimize=True)
     return buffer.getvalue()

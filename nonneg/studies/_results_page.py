@@ -134,7 +134,7 @@ def _selection(results: Results, folder: Path) -> str:
         return ""
     tables = [_selection_table(side, told["points"]) for side, told in found.items()]
     drawn = [
-        write_curves(folder / f"selection-{figure}.svg", _panels(found, figure), "features kept", label)
+        write_curves(folder / f"selection-{figure}.svg", _panels(found, figure), "features kept", label, doubling=True)
         for figure, label in (("probe", "linear probe"), ("precision", "precision@10"))
     ]
     return "\n\n".join(

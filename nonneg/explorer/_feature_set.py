@@ -16,9 +16,9 @@ from nonneg.explorer._labels import label_counts
 from nonneg.explorer._media import SIGNED, content_type
 from nonneg.explorer._names import Names
 from nonneg.features import Features
+from nonneg.features._features import EPSILON
 
 Array = npt.NDArray[Any]
-EPSILON = 1e-5  # the metrics' threshold; not imported from there, as a page need not wait for torch
 _EXCERPT = 240  # characters
 _MOSTLY, _OFTEN = 0.5, 0.25  # shares of its commonest label from which a feature is called after it
 _STANDS_OUT = 1.5  # times the label's share of all samples, at least

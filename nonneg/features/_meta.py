@@ -8,6 +8,7 @@ from typing import Any
 
 from nonneg.durable import read_json, sealed, unsealed
 from nonneg.errors import InputError
+from nonneg.payload import Entry, is_entry
 
 META = "meta.json"
 FORMAT, VERSION = "nonneg.features", 1
@@ -22,7 +23,7 @@ class Meta:
     shape: tuple[int, int]
     label_names: tuple[str, ...]
     provenance: dict[str, Any]
-    files: dict[str, dict[str, Any]]
+    files: dict[str, Entry]
 
     @classmethod
     def read(cls, folder: Path) -> "Meta":
@@ -53,10 +54,7 @@ class Meta:
             and all(type(n) is int and 0 < n < 2**48 for n in self.shape[:1])
             and all(isinstance(name, str) for name in self.label_names)
             and codes <= set(self.files) <= codes | {"labels", "samples"}
-            and all(
-                PAYLOAD.fullmatch(entry["file"]) and type(entry["bytes"]) is int and isinstance(entry["sha256"], str)
-                for entry in self.files.values()
-            )
+            and all(is_entry(entry, PAYLOAD) for entry in self.files.values())
         )
 
     def codes_key(self) -> str:

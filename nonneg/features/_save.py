@@ -1,39 +1,30 @@
 """Saving `Features`: plain arrays named by their content, committed by replacing `meta.json`."""
 
-import fcntl
-import hashlib
 import json
 import os
-import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
 
 import numpy as np
-import pyarrow as pa
 
-from nonneg.durable import TEMPORARY_PREFIX, flush, read_plainly, said_plainly, sync_folder, write_bytes
+from nonneg.durable import TEMPORARY_PREFIX, read_plainly, said_plainly, sync_folder, write_bytes
 from nonneg.errors import InputError
 from nonneg.features import _names
 from nonneg.features._checks import Array
 from nonneg.features._features import Features
 from nonneg.features._meta import META, PAYLOAD, Meta, is_features
 from nonneg.features._names import NameJournal
-
-LOCK = ".lock"
+from nonneg.payload import Entry, Hashing, only_writer, write_array, write_table
 
 
 def save(features: Features, folder: Path, overwrite: bool) -> Path:
     """Write payloads under names of their own, then the names, then replace `meta.json`, which is the commit."""
     _refuse_foreign(folder, overwrite)
-    with said_plainly(folder):
-        folder.mkdir(parents=True, exist_ok=True)
     layout = "csr" if features.is_sparse else "dense"
-    with _only_writer(folder):
+    with only_writer(folder):
         _refuse_foreign(folder, overwrite)  # again: another writer may have been first
         try:
-            files = {name: _write_payload(folder, name, write) for name, write in _payloads(features)}
+            files = _written(features, folder)
             with said_plainly(folder):
                 sync_folder(folder)
             # Names are bound to their codes, so those of new codes mean nothing before the commit.
@@ -74,24 +65,14 @@ def _is_other_json(path: Path) -> bool:
     return True
 
 
-@contextmanager
-def _only_writer(folder: Path) -> Iterator[None]:
-    with said_plainly(folder), (folder / LOCK).open("ab") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"{folder} is being written by another process; try again when it is done") from None
-        yield
-
-
-def _payloads(features: Features) -> Iterator[tuple[str, Callable[[Any], None]]]:
+def _written(features: Features, folder: Path) -> dict[str, Entry]:
     arrays = _code_arrays(features)
     if features.labels is not None:
         arrays["labels"] = features.labels
-    for name, array in arrays.items():
-        yield name, lambda file, array=array: np.lib.format.write_array(file, array, allow_pickle=False)  # type: ignore[misc]
+    files = {name: write_array(folder, name, array) for name, array in arrays.items()}
     if features.samples.num_columns:
-        yield "samples", lambda file: _write_samples(file, features.samples)
+        files["samples"] = write_table(folder, "samples", features.samples)
+    return files
 
 
 def _code_arrays(features: Features) -> dict[str, Array]:
@@ -117,45 +98,10 @@ def codes_key(features: Features) -> str:
     files = {}
     with Path(os.devnull).open("wb") as nowhere:
         for name, array in _code_arrays(features).items():
-            hashing = _Hashing(nowhere)
+            hashing = Hashing(nowhere)
             np.lib.format.write_array(hashing, array, allow_pickle=False)
             files[name] = {"sha256": hashing.sha256.hexdigest()}
     return Meta("csr" if features.is_sparse else "dense", features.shape, (), {}, files).codes_key()
-
-
-def _write_samples(file: Any, samples: pa.Table) -> None:
-    with pa.ipc.new_file(pa.PythonFile(file, "w"), samples.schema) as writer:
-        writer.write_table(samples, max_chunksize=65_536)
-
-
-class _Hashing:
-    """A file that hashes what passes through."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self.sha256, self.bytes, self.closed = file, hashlib.sha256(), 0, False
-
-    def write(self, chunk: Any) -> int:
-        self.sha256.update(chunk)
-        self.bytes += memoryview(chunk).nbytes
-        return self._file.write(chunk)
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def tell(self) -> int:
-        return self.bytes
-
-
-def _write_payload(folder: Path, name: str, write: Callable[[Any], None]) -> dict[str, Any]:
-    temporary = folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
-    with said_plainly(folder / name):
-        with temporary.open("xb") as file:
-            hashing = _Hashing(file)
-            write(hashing)
-            flush(file)
-        digest = hashing.sha256.hexdigest()
-        final = temporary.replace(folder / f"{name}-{digest[:16]}.{'arrow' if name == 'samples' else 'npy'}")
-    return {"file": final.name, "bytes": hashing.bytes, "sha256": digest}
 
 
 def _sweep(folder: Path) -> None:

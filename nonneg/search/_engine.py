@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from nonneg.compiled import Lists
 from nonneg.errors import InputError
-from nonneg.search._files import Array, Entry
+from nonneg.payload import Array, Entry
 
 if TYPE_CHECKING:
     from nonneg.search._table import Table

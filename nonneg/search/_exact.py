@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from nonneg.compiled import Lists
+from nonneg.payload import Array, Entry
 from nonneg.search._engine import Found, Where
-from nonneg.search._files import Array, Entry
 from nonneg.search._kernel import Segment, best
 from nonneg.search._table import Table
 

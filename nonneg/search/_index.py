@@ -10,9 +10,10 @@ import numpy as np
 from nonneg.durable import sync_folder, write_bytes
 from nonneg.errors import InputError
 from nonneg.features import Features, codes_key
+from nonneg.payload import Array, only_writer
 from nonneg.search._codes import query_lists, stored_codes
 from nonneg.search._engine import Engine, Found, Where, engine_class, refuse_unknown
-from nonneg.search._files import Array, checked_content, only_writer
+from nonneg.search._files import checked_content
 from nonneg.search._meta import META, Meta, refuse_foreign, swept
 from nonneg.search._part import Part
 from nonneg.search._table import Table, open_table

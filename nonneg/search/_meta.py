@@ -8,7 +8,8 @@ from typing import Any
 
 from nonneg.durable import read_json, read_plainly, sealed, unsealed
 from nonneg.errors import InputError
-from nonneg.search._files import DATABASE, PAYLOAD, Entry, is_own, sweep
+from nonneg.payload import Entry, is_entry
+from nonneg.search._files import DATABASE, PAYLOAD, is_own, sweep
 
 META = "meta.json"
 FORMAT, VERSION = "nonneg.index", 1
@@ -64,10 +65,7 @@ class Meta:
             and len(self.sizes) > 0
             and type(self.cosine) is bool
             and (self.deleted is None or (type(self.deleted["rows"]) is int and 0 < self.deleted["rows"] <= self.rows))
-            and all(
-                PAYLOAD.fullmatch(entry["file"]) and type(entry["bytes"]) is int and isinstance(entry["sha256"], str)
-                for entry in self.entries()
-            )
+            and all(is_entry(entry, PAYLOAD) for entry in self.entries())
             and isinstance(self.settings, dict)
             and ("database" not in self.settings or DATABASE.fullmatch(self.settings["database"]) is not None)
         )

@@ -18,8 +18,8 @@ import scipy.sparse as sp
 from nonneg.compiled import Lists
 from nonneg.durable import said_plainly
 from nonneg.errors import InputError
+from nonneg.payload import Array, Entry
 from nonneg.search._engine import Found, Where, library
-from nonneg.search._files import Array, Entry
 from nonneg.search._table import Table
 
 _MOST_HITS = 16_384  # that Milvus gives

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from nonneg.errors import InputError
-from nonneg.search._files import Array, Entry, damaged, open_array, open_strings, write_array, write_strings
+from nonneg.payload import Array, Entry, write_array, write_table
+from nonneg.search._files import damaged, open_array, open_strings
 from nonneg.search._kernel import Holders
 
 
@@ -115,7 +116,7 @@ def stored(part: Part, folder: Path) -> Part:
     """Write a part; it knows its files then."""
     files = {}
     if part.ids is not None:
-        files["ids"] = write_strings(folder, "ids", part.ids)
+        files["ids"] = write_table(folder, "ids", pa.table({"ids": part.ids}))
     if part.labels is not None:
         files["labels"] = write_array(folder, "labels", part.labels)
     if part.lists is not None:

@@ -13,8 +13,9 @@ import scipy.sparse as sp
 from nonneg.compiled import Lists
 from nonneg.durable import said_plainly
 from nonneg.errors import InputError
+from nonneg.payload import Array, Entry, adopted, new_name
 from nonneg.search._engine import Found, Where, library
-from nonneg.search._files import Array, Entry, adopted, checked_content, damaged, new_name
+from nonneg.search._files import checked_content, damaged
 from nonneg.search._kernel import cores
 from nonneg.search._table import Table
 
@@ -123,7 +124,7 @@ class Seismic:
         with said_plainly(folder), _silent():
             self._index.save(str(temporary))
             written = temporary.with_name(f"{temporary.name}.index.seismic")
-        return self._settings, {"seismic": adopted(written, "seismic-{}.seismic")}
+        return self._settings, {"seismic": adopted(written, "seismic", "seismic")}
 
     def close(self) -> None:
         pass

@@ -12,8 +12,9 @@ import scipy.sparse as sp
 
 from nonneg.compiled import Lists
 from nonneg.errors import InputError
+from nonneg.payload import Array, Entry, write_array
 from nonneg.search._engine import Where
-from nonneg.search._files import Array, Entry, open_array, write_array
+from nonneg.search._files import open_array
 from nonneg.search._kernel import scores_at, values_at
 from nonneg.search._part import Part, merged, open_part, stored
 

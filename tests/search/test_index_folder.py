@@ -12,8 +12,8 @@ import pytest
 
 from nonneg import Features, InputError
 from nonneg.features import journal
+from nonneg.payload import only_writer
 from nonneg.search import Index
-from nonneg.search._files import only_writer
 from tests.search.parity import check
 
 HERE = Path(__file__).parent

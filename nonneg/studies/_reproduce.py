@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from nonneg.report import write_pictures
 from nonneg.select import sweep
 from nonneg.studies._plan import ACTIVATIONS, Activation, Plan
 from nonneg.studies._results_page import MADE_BY, write_page
-from nonneg.training import TrainConfig, environment, load_recipe, new_model, read_log, train
+from nonneg.training import TrainConfig, environment, load_recipe, new_model, read_environment, read_log, train
 
 SIDES = ("CL", "NCL")
 HEADS: dict[str, dict[str, Any]] = {  # name to whether it has a projector of its own, and what is rectified
@@ -42,7 +42,7 @@ HEADS: dict[str, dict[str, Any]] = {  # name to whether it has a projector of it
 }
 STARTS = ("scratch", "fine-tuned")
 _PLAN, _DONE, _RUNS, _FEATURES = "plan.json", "done", "runs", "features"
-_PICTURES, _MATCHING = "pictures", "matching"
+_PICTURES, _MATCHING, _COMMITS = "pictures", "matching", "commits"
 
 Step = tuple[str, Callable[[], Any]]
 
@@ -85,8 +85,8 @@ def reproduce(plan: Plan, out: Path, page: Path, overwrite: bool = False) -> Pat
                 error.args = (f"stopped in {name}, of which {out} holds what was done: the same command goes on",)
                 raise
             # After each step: whoever stops it has a page of what is done.
-            write_page(page, plan, {step: study.read(step) for step, _ in steps})
-    return write_page(page, plan, {step: study.read(step) for step, _ in steps})
+            study.write_page()
+    return study.write_page()
 
 
 def plan_file(plan: Plan) -> dict[str, Any]:
@@ -163,6 +163,22 @@ class Study:
     def write(self, name: str, figures: Any) -> None:
         self._path(name).parent.mkdir(parents=True, exist_ok=True)
         write_bytes(self._path(name), json.dumps(figures, indent=1).encode())
+        self._note([environment(torch.device(_place()))])
+
+    def write_page(self) -> Path:
+        """What is done so far."""
+        return write_page(self.page, self.plan, {name: self.read(name) for name, _ in self.steps()}, self._commits())
+
+    def _commits(self) -> list[str]:
+        """Of the code that made the runs and figures: it may have changed on the way."""
+        path = self._path(_COMMITS)
+        return list(json.loads(path.read_bytes())) if path.is_file() else []
+
+    def _note(self, environments: Iterable[dict[str, Any]]) -> None:
+        known = self._commits()
+        if new := [made["commit"] for made in environments if made["commit"] not in known]:
+            self._path(_COMMITS).parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(self._path(_COMMITS), json.dumps([*known, *dict.fromkeys(new)]).encode())
 
     def _path(self, name: str) -> Path:
         return self.out / _DONE / f"{name.replace(', ', '-').replace(' ', '-').lower()}.json"
@@ -172,7 +188,10 @@ class Study:
     def run(self, side: str, seed: int) -> Path:
         """A trained run, trained now if it is not there."""
         config = self._with_epochs(self._config(side, seed), self.plan.epochs)
-        return _trained(config, self.out / _RUNS / f"{side.lower()}-{seed}", f"{side}, seed {seed}")
+        run = _trained(config, self.out / _RUNS / f"{side.lower()}-{seed}", f"{side}, seed {seed}")
+        made = read_environment(run)
+        self._note([made, *made.get("resumed", [])])
+        return run
 
     def measured(self, side: str, seed: int) -> dict[str, Any]:
         """Everything `measure` knows of a run."""

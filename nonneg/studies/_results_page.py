@@ -40,13 +40,14 @@ _NEEDED |= {"live": "projector", "precision_at_10": "projector"}
 _ALL = "all features"
 
 
-def write_page(path: Path, plan: Plan, results: Results) -> Path:
+def write_page(path: Path, plan: Plan, results: Results, commits: Sequence[str] = ()) -> Path:
     """Write what is done so far; steps that are missing are named at the end.
 
     Args:
         path: of the Markdown file; curves go to a folder of its name beside it.
         plan: what was to be done.
         results: figures by the names of the steps, None where a step is not done.
+        commits: of the code that made them, beside those that the figures name.
     """
     folder = path.with_suffix("")
     sections = [
@@ -57,7 +58,7 @@ def write_page(path: Path, plan: Plan, results: Results) -> Path:
         _supervised(plan, results, folder),
         _activations(plan, results),
         _pictures(results, path),
-        _how(plan, results),
+        _how(plan, results, commits),
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, "\n\n".join(section for section in sections if section).encode() + b"\n")
@@ -239,7 +240,7 @@ def _pictures(results: Results, page: Path) -> str:
     return "\n\n".join(["## Pictures", *shown]) if shown else ""
 
 
-def _how(plan: Plan, results: Results) -> str:
+def _how(plan: Plan, results: Results, commits: Sequence[str]) -> str:
     made = [told for told in results.values() if isinstance(told, dict) and "environment" in told]
     lacking = [name for name, told in results.items() if told is None]
     lines = [
@@ -258,9 +259,9 @@ def _how(plan: Plan, results: Results) -> str:
     if made:
         told = made[0]["environment"]
         packages = ", ".join(f"{name} {version}" for name, version in told["packages"].items())
-        commits = ", ".join(dict.fromkeys(str(one["environment"]["commit"]) for one in made))
+        made_at = ", ".join(dict.fromkeys([*(str(one["environment"]["commit"]) for one in made), *commits]))
         lines.append(f"**Hardware**: {told['device']}, {told['cores']} cores. **Software**: {packages}.")
-        lines.append(f"**Commit**: {commits}. Training took {fmean(one['seconds'] for one in made):.0f} s a run.")
+        lines.append(f"**Commit**: {made_at}. Training took {fmean(one['seconds'] for one in made):.0f} s a run.")
     if lacking:
         lines.append(f"**Not done yet**: {'; '.join(lacking)}.")
     return "\n\n".join(["## How", "\n".join(f"- {line}" for line in lines)])

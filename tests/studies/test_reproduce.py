@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -39,6 +40,18 @@ def test_training_from_scratch_needs_no_run(done, tmp_path):
     kept = json.loads((out / "runs/done/supervised-scratch-ce-seed-0.json").read_text())
     assert Study(PLAN, tmp_path, page).supervised("scratch", "CE", 0) == kept
     assert not list(tmp_path.iterdir())
+
+
+def test_the_page_names_every_commit_that_had_a_part_in_it(done, tmp_path):
+    out, page = done
+    shutil.copytree(out / "runs", tmp_path / "runs")
+    file = tmp_path / "runs/runs/ncl-0/environment.json"
+    made = json.loads(file.read_text())
+    file.write_text(json.dumps({**made, "commit": "abc1234", "resumed": [{"step": 3, "commit": "def5678"}]}))
+    (tmp_path / "runs/done/selection-ncl.json").unlink()
+    text = reproduce(PLAN, tmp_path / "runs", tmp_path / "digits.md").read_text()
+    assert f"**Commit**: {made['commit']}, abc1234, def5678." in text
+    assert f"**Commit**: {made['commit']}. Training" in page.read_text()
 
 
 def test_what_is_done_is_not_done_again_and_what_is_lost_is(done, capfd):

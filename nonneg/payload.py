@@ -101,8 +101,11 @@ def only_writer(folder: Path) -> Iterator[None]:
         lock = (folder / _LOCK).open("ab")
     with lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            with said_plainly(folder):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except InputError as error:
+            if not isinstance(error.__cause__, BlockingIOError):
+                raise
             raise InputError(f"{folder} is being written by another process; try again when it is done") from None
         yield
 
@@ -145,7 +148,9 @@ def open_table(folder: Path, entry: Entry, columns: dict[str, pa.DataType], rows
         raise damaged(path, "it is not an Arrow file", advice) from error
     fits = all(columns.get(field.name) == field.type for field in table.schema)
     if not fits or table.num_rows != rows or len(set(table.column_names)) < table.num_columns:
-        raise damaged(path, f"it holds {table.num_rows} rows of {table.column_names}, expected {rows}", advice)
+        found = ", ".join(f"{field.name} ({field.type})" for field in table.schema)
+        expected = ", ".join(f"{name} ({kind})" for name, kind in columns.items())
+        raise damaged(path, f"it holds {table.num_rows} rows of {found}, expected {rows} of {expected}", advice)
     return table
 
 

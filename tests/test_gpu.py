@@ -12,7 +12,7 @@ import torch
 import nonneg
 from nonneg import losses, metrics
 from nonneg.data import open_source
-from nonneg.models import Model, ModelConfig
+from nonneg.models import Model, ModelConfig, _stream
 from nonneg.rectify import KINDS, NonNegative
 from nonneg.training import load_recipe, read_log, train
 from nonneg.training._optimisers import LARS, set_learning_rate
@@ -212,7 +212,8 @@ def test_lars_never_waits_for_the_device():
         torch.cuda.set_sync_debug_mode("default")
 
 
-def test_embedding_on_the_device_is_the_cpus():
+def test_embedding_on_the_device_is_the_cpus(monkeypatch):
+    monkeypatch.setattr(_stream, "_ENCODED_BYTES", 2**16)  # images of a batch are encoded in several pieces
     torch.manual_seed(0)
     model = Model(ModelConfig("resnet18", channels=3, stem="small", features=64))
     source = open_source("shapes", "test")
@@ -220,6 +221,8 @@ def test_embedding_on_the_device_is_the_cpus():
     gpu = model.embed(source, device="cuda", batch_size=100)
     dense = [f.codes.toarray() if f.is_sparse else f.codes for f in (cpu, gpu)]
     np.testing.assert_allclose(dense[0], dense[1], rtol=1e-3, atol=1e-4)
+    assert gpu.samples["media"].num_chunks > 6
+    assert gpu.samples["media"].to_pylist() == cpu.samples["media"].to_pylist()
 
 
 def test_vectors_are_converted_on_the_device():

@@ -163,8 +163,10 @@ def _stream(
         return start, codes, encoding if checksums is None else encoded(pixels.numpy(), checksums)
 
     def finished(start: int, codes: "dict[Layer, Codes]", encoding: Encoding) -> EmbeddedBatch:
-        pictures = pa.chunked_array([piece.result() for piece in encoding], pa.large_binary()) if media else None
-        return EmbeddedBatch(start, codes, pictures)
+        pieces = [piece.result() for piece in encoding]
+        if pieces and not with_checksums:  # few bytes, and a table of many small pieces is slow to open
+            pieces = [pa.concat_arrays(pieces)]
+        return EmbeddedBatch(start, codes, pa.chunked_array(pieces, pa.large_binary()) if media else None)
 
     with processes or nullcontext(), encoders, reader, _evaluating(model, device):
         coming = (reader.submit(read, start) for start in range(rows.start, rows.stop, batch_size))

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -26,14 +27,14 @@ def write_pictures(folder: Path, sides: Mapping[str, Features]) -> dict[str, Pat
     drawn: dict[str, tuple[str, bytes]] = {}
     consistency = {name: metrics.class_consistency(f.codes, f.labels) for name, f in sides.items()}
     for name, features in sides.items():
-        strongest = _strongest(features)
-        shown = sample_sheet(features, strongest)
-        alike = f"{_alike(features, strongest):.0%}" if strongest else "none"
-        caption = (
-            f"{name}: a row a feature and its {_SAMPLES} strongest samples, features taken evenly from the most active"
-            f" to the least. Over all features, {alike} of the {_SAMPLES} are of one class on average"
-        )
-        drawn[caption] = (f"top-{name.lower()}.png", shown)
+        if strongest := _strongest(features):
+            alike, chance = (_alike(labels, strongest) for labels in (features.labels, _permuted(features.labels)))
+            caption = (
+                f"{name}: a row a feature and its {_SAMPLES} strongest samples, features taken evenly over their"
+                f" ranking by expected activation. Over the {len(strongest)} features with {_SAMPLES} samples or more,"
+                f" {alike:.0%} of the {_SAMPLES} are of one class on average ({chance:.0%} by chance)"
+            )
+            drawn[caption] = (f"top-{name.lower()}.png", _sample_sheet(features, strongest))
     per_feature = {name: c.per_feature[c.supported_features].cpu().numpy() for name, c in consistency.items()}
     bars = _figures.consistency_bars(per_feature, {name: c.floor for name, c in consistency.items()})
     drawn["Class consistency of each feature with 10 or more active samples"] = ("consistency.svg", bars.encode())
@@ -61,28 +62,33 @@ def _strongest(features: Features) -> list[tuple[int, ...]]:
     return [rows for rows in every if len(rows) == _SAMPLES]
 
 
-def _alike(features: Features, strongest: Sequence[tuple[int, ...]]) -> float:
-    """The share of the strongest samples that are of their feature's commonest label, mean over features."""
-    labels = np.asarray(features.labels)[np.array(strongest)]
-    return float(np.mean([np.unique(some, return_counts=True)[1].max() / len(some) for some in labels]))
+def _alike(labels: Any, strongest: Sequence[tuple[int, ...]]) -> float:
+    """The share of a feature's strongest samples that are of their commonest label, mean over features."""
+    labelled = (some[some >= 0] for some in np.asarray(labels)[np.array(strongest)])
+    shares = [np.unique(some, return_counts=True)[1].max() / len(some) for some in labelled if len(some)]
+    return float(np.mean(shares)) if shares else float("nan")
 
 
-def sample_sheet(features: Features, strongest: Sequence[tuple[int, ...]]) -> bytes:
+def _permuted(labels: Any) -> Any:
+    return np.random.default_rng(0).permutation(labels)
+
+
+def _sample_sheet(features: Features, strongest: Sequence[tuple[int, ...]]) -> bytes:
     """A PNG: a row a feature, its strongest samples beside each other, of a few features evenly over the ranking.
 
     Those at the top are active on many samples, and are the least like the others.
     """
     places = np.unique(np.linspace(0, len(strongest) - 1, min(_FEATURES, len(strongest))).round().astype(int))
     step = _SIDE + _GAP
-    sheet = Image.new("RGB", (_SAMPLES * step - _GAP, max(1, len(places)) * step - _GAP), "white")
+    sheet = Image.new("RGB", (_SAMPLES * step - _GAP, len(places) * step - _GAP), "white")
     for line, rows in enumerate(strongest[int(place)] for place in places):
         for column, row in enumerate(rows):
             media = features.media(row)
             if media is None:
                 raise InputError("the features hold no images, expected one a sample to draw")
             with Image.open(io.BytesIO(media)) as image:
-                # Small images pixel by pixel, large ones smoothly.
-                kind = Image.Resampling.NEAREST if _SIDE % image.width == 0 else Image.Resampling.LANCZOS
+                # Pixel by pixel where each becomes a whole number of them, else smoothly.
+                kind = Image.Resampling.NEAREST if _SIDE % max(image.size) == 0 else Image.Resampling.LANCZOS
                 picture = image.convert("RGB").resize((_SIDE, _SIDE), kind)
             sheet.paste(picture, (column * step, line * step))
     buffer = io.BytesIO()

@@ -1,5 +1,6 @@
 """What `reproduce` does for a recipe: how many seeds and epochs of each part."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -82,6 +83,8 @@ def command(plan: Plan) -> str:
     Example:
         >>> command(plan_for("cifar10", data="at/home/images.tar", supervised_epochs=15))
         'nonneg reproduce cifar10 --data images.tar --supervised-epochs 15'
+        >>> command(plan_for("cifar10", data="my images.tar"))
+        "nonneg reproduce cifar10 --data 'my images.tar'"
         >>> command(plan_for("digits"))
         'nonneg reproduce digits'
     """
@@ -90,6 +93,6 @@ def command(plan: Plan) -> str:
     for name, value in vars(plan).items():
         if value != usual[name]:
             values = value if isinstance(value, tuple) else (value,)
-            shown = (Path(each).name or each if isinstance(each, str) else str(each) for each in values)
+            shown = (shlex.quote(Path(each).name or each) if isinstance(each, str) else str(each) for each in values)
             words.append(f"--{name.replace('_', '-')} {' '.join(shown)}")
     return " ".join(words)

@@ -155,30 +155,35 @@ class Study:
         if not path.is_file():
             return None
         with read_plainly(path):
-            figures = json.loads(path.read_text(encoding="utf-8"))
+            text = path.read_bytes()
+        try:
+            figures = json.loads(text)
+        except ValueError as error:
+            raise InputError(f"{path} is damaged; remove it, and what it held is done again") from error
         if name == _PICTURES and not all((self.page.with_suffix("") / file).is_file() for file in figures.values()):
             return None  # of another page
         return figures
 
     def write(self, name: str, figures: Any) -> None:
-        self._path(name).parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(self._path(name), json.dumps(figures, indent=1).encode())
-        self._note([environment(torch.device(_place()))])
+        self._keep(name, figures)
+        self._note_commits([environment(torch.device(_place()))])
 
     def write_page(self) -> Path:
         """What is done so far."""
         return write_page(self.page, self.plan, {name: self.read(name) for name, _ in self.steps()}, self._commits())
 
     def _commits(self) -> list[str]:
-        """Of the code that made the runs and figures: it may have changed on the way."""
-        path = self._path(_COMMITS)
-        return list(json.loads(path.read_bytes())) if path.is_file() else []
+        """Of the code that made runs and figures: it may have changed on the way."""
+        return self.read(_COMMITS) or []
 
-    def _note(self, environments: Iterable[dict[str, Any]]) -> None:
+    def _note_commits(self, environments: Iterable[dict[str, Any]]) -> None:
         known = self._commits()
         if new := [made["commit"] for made in environments if made["commit"] not in known]:
-            self._path(_COMMITS).parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(self._path(_COMMITS), json.dumps([*known, *dict.fromkeys(new)]).encode())
+            self._keep(_COMMITS, [*known, *dict.fromkeys(new)])
+
+    def _keep(self, name: str, content: Any) -> None:
+        self._path(name).parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(self._path(name), json.dumps(content, indent=1).encode())
 
     def _path(self, name: str) -> Path:
         return self.out / _DONE / f"{name.replace(', ', '-').replace(' ', '-').lower()}.json"
@@ -188,10 +193,7 @@ class Study:
     def run(self, side: str, seed: int) -> Path:
         """A trained run, trained now if it is not there."""
         config = self._with_epochs(self._config(side, seed), self.plan.epochs)
-        run = _trained(config, self.out / _RUNS / f"{side.lower()}-{seed}", f"{side}, seed {seed}")
-        made = read_environment(run)
-        self._note([made, *made.get("resumed", [])])
-        return run
+        return self._trained(config, f"{side.lower()}-{seed}", f"{side}, seed {seed}")
 
     def measured(self, side: str, seed: int) -> dict[str, Any]:
         """Everything `measure` knows of a run."""
@@ -257,7 +259,7 @@ class Study:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "NonNegative.* is a control")  # the page says so
             try:
-                run = _trained(config, self.out / _RUNS / f"activation-{activation}", activation)
+                run = self._trained(config, f"activation-{activation}", activation)
             except UntrainableError as error:
                 return {"failed": str(error)}
             return measure_subject(open_subject(str(run)), ("structure", "probe", "neighbours")).to_dict()
@@ -269,6 +271,15 @@ class Study:
             model = load(str(self.run(side, 0))).to(_place())
             sides[side] = model.embed(split_sources(model, self.config.data)[1])
         return {caption: file.name for caption, file in write_pictures(self.page.with_suffix(""), sides).items()}
+
+    def _trained(self, config: TrainConfig, name: str, title: str) -> Path:
+        """The run, trained or taken up if it is not finished."""
+        run = self.out / _RUNS / name
+        if not (run / "model" / "config.json").is_file():  # which is written last
+            train(config, run, title=title)
+        made = read_environment(run)
+        self._note_commits([made, *made.get("resumed", [])])
+        return run
 
     def _config(self, side: str, seed: int) -> TrainConfig:
         config = dataclasses.replace(self.config, seed=seed)
@@ -288,9 +299,3 @@ class Study:
 
 def _place() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def _trained(config: TrainConfig, run: Path, title: str) -> Path:
-    """The run, trained or taken up if it is not finished."""
-    is_whole = (run / "model" / "config.json").is_file()  # which is written last
-    return run if is_whole else train(config, run, title=title)

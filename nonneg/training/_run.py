@@ -183,7 +183,14 @@ def environment(device: torch.device) -> dict[str, Any]:
 
 def read_environment(folder: Path) -> dict[str, Any]:
     """The environment a run was made in."""
-    return dict(json.loads((folder / ENVIRONMENT).read_bytes()))
+    path = folder / ENVIRONMENT
+    try:
+        with read_plainly(path):
+            return dict(json.loads(path.read_bytes()))
+    except (ValueError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} is damaged, expected a JSON object") from error
 
 
 def _version(package: str) -> str:

@@ -71,7 +71,7 @@ def test_every_part_of_a_run_is_measured_on_the_gpu(tmp_path):
     assert {key for key, _ in one.figures} >= {"probe", "neighbours", "sepin_at_1", "corruptions", "fine_tuning"}
 
 
-def test_reproduce_takes_every_step_one_training_after_another(tmp_path):
+def test_reproduce_takes_one_training_after_another(tmp_path):
     # Without the activations: to compile seven more steps takes minutes.
     plan = plan_for(
         "digits", seeds=2, epochs=1, probe_epochs=1, fine_tune_epochs=1, supervised_epochs=1, ablation_epochs=0

@@ -146,7 +146,8 @@ def private_megabytes():
     return int(next(line.split()[1] for line in lines if line.startswith("RssAnon"))) / 1024
 
 
-def test_rows_are_read_a_batch_at_a_time_and_only_a_few_ahead(model):
+@pytest.mark.parametrize("media", [False, True])
+def test_rows_are_read_a_batch_at_a_time_and_only_a_few_ahead(model, media):
     class Recorded(np.ndarray):
         def __getitem__(self, rows):
             if isinstance(rows, slice) and threading.current_thread() is not threading.main_thread():
@@ -155,20 +156,27 @@ def test_rows_are_read_a_batch_at_a_time_and_only_a_few_ahead(model):
 
     reads = []
     images = np.zeros((100, 8, 8, 1), np.uint8).view(Recorded)
-    batches = embed_rows(model, images, range(100), batch_size=10)
+    batches = embed_rows(model, images, range(100), batch_size=10, media=media)
     next(batches)
-    assert 20 <= max(stop for _, stop in reads) <= 40
+    assert 20 <= max(stop for _, stop in reads) <= (50 if media else 40)
     batches.close()
     assert all(stop - start == 10 for start, stop in reads)
 
 
-def test_an_abandoned_pass_leaves_the_model_as_it_was(model, digits):
+@pytest.mark.parametrize("media", [False, True])
+def test_an_abandoned_pass_leaves_the_model_as_it_was(model, digits, media):
     model.train()
-    batches = embed_rows(model, digits.images, range(397), batch_size=10)
+    batches = embed_rows(model, digits.images, range(397), batch_size=10, media=media)
     next(batches)
     assert not model.training
     batches.close()
     assert model.training
+
+
+def test_images_that_cannot_be_encoded_are_said_so():
+    images = np.zeros((4, 8, 8, 5), np.uint8)
+    with pytest.raises(InputError, match=r"images of 5 channels cannot be shown, expected 1 to 4; pass media=False"):
+        Model(ModelConfig("convnet_8", channels=5)).embed(source_of(images))
 
 
 def test_what_fails_in_a_thread_is_raised(model):

@@ -49,9 +49,22 @@ def test_the_page_names_every_commit_that_had_a_part_in_it(done, tmp_path):
     made = json.loads(file.read_text())
     file.write_text(json.dumps({**made, "commit": "abc1234", "resumed": [{"step": 3, "commit": "def5678"}]}))
     (tmp_path / "runs/done/selection-ncl.json").unlink()
+    study = Study(dataclasses.replace(PLAN, ablation_epochs=1), tmp_path / "runs", tmp_path / "digits.md")
+    study.activation("relu")
+    made_then = tmp_path / "runs/runs/activation-relu/environment.json"
+    made_then.write_text(json.dumps({**made, "commit": "123abcd"}))
+    study.activation("relu")
     text = reproduce(PLAN, tmp_path / "runs", tmp_path / "digits.md").read_text()
-    assert f"**Commit**: {made['commit']}, abc1234, def5678." in text
+    assert f"**Commit**: {made['commit']}, 123abcd, abc1234, def5678." in text
     assert f"**Commit**: {made['commit']}. Training" in page.read_text()
+    file.write_text("{")
+    (tmp_path / "runs/done/selection-ncl.json").unlink()
+    with pytest.raises(InputError, match=r"environment\.json is damaged"):
+        reproduce(PLAN, tmp_path / "runs", tmp_path / "digits.md")
+    file.write_text(json.dumps(made))
+    (tmp_path / "runs/done/commits.json").write_text("[")
+    with pytest.raises(InputError, match=r"commits\.json is damaged; remove it"):
+        reproduce(PLAN, tmp_path / "runs", tmp_path / "digits.md")
 
 
 def test_what_is_done_is_not_done_again_and_what_is_lost_is(done, capfd):

@@ -15,6 +15,8 @@ import pytest
 import torch
 
 from nonneg import Features
+from nonneg.cli._commands import train
+from nonneg.training import recipes
 
 SHORT = ["--epochs", "2", "--warmup-epochs", "1"]
 
@@ -47,6 +49,11 @@ def refused(result: Result) -> str:
     lines = [line for line in result.stderr.splitlines() if line.startswith("nonneg: ")]
     assert len(lines) == 1
     return lines[0]
+
+
+def test_the_help_of_train_names_the_recipes_there_are():
+    named = re.search(r"recipe: (.*), or the path", train.__doc__, re.DOTALL)[1].replace(",", " ").split()
+    assert sorted(named) == sorted(recipes())
 
 
 def test_help_does_not_wait_for_torch():

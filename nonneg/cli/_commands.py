@@ -17,7 +17,8 @@ def train(recipe: Annotated[str, tyro.conf.Positional]) -> None:
     """Train a recipe or a TOML file. Every field can be set: see nonneg train digits --help.
 
     Args:
-        recipe: digits, shapes, cifar10, cifar100, imagenet100 (also with -supervised), or the path of a TOML file.
+        recipe: digits, shapes, cifar10, cifar100, imagenet100, cifar10-supervised, cifar100-supervised,
+            imagenet100-supervised, or the path of a TOML file.
     """
     _train(recipe, [])
 

@@ -59,7 +59,7 @@ def measure(
     from nonneg.evaluate import PARTS, USUAL_PARTS, require_table
     from nonneg.evaluate import measure as run_measure
 
-    asked = tuple(PARTS) if parts == ("all",) else parts or USUAL_PARTS
+    asked = tuple(PARTS) if "all" in parts else parts or USUAL_PARTS
     if out is not None:
         require_table(out)
     found = run_measure(

@@ -39,9 +39,15 @@ def from_file(path: Path, split: str) -> Source:
         return _by_names(path, found.files, lambda name: _member(path, found, name), ": {}", split)
 
 
-def holds_arrays(folder: Path) -> bool:
-    """Whether a folder holds images as `.npy` files of the usual names."""
-    return any((folder / f"{name}.npy").is_file() for split in ("", *SPLITS) for name in _image_names(split))
+def array_files(folder: Path) -> list[Path]:
+    """`.npy` files of a folder that have the usual names of images."""
+    files = [folder / f"{name}.npy" for split in ("", *SPLITS) for name in _image_names(split)]
+    return [file for file in files if file.is_file()]
+
+
+def looks_like_images(file: Path) -> bool:
+    """Whether an array has as many dimensions as images; vectors may be called `x` as well."""
+    return getattr(_loaded(file), "ndim", 0) in (3, 4)
 
 
 def from_folder(folder: Path, split: str) -> Source:

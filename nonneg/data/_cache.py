@@ -4,6 +4,7 @@ A collection has a folder, named by what was opened, and in it one folder a stat
 
     <cache>/cifar10-jpeg-train-1c9f0e6d3b2a/   what was opened, its split and the image size
       .lock
+      broken.txt                               images that cannot be decoded and why, while there are any
       5b0c2f6a9d417e83/                        its content: names, sizes and times of its files
         images.npy                             (samples, height, width, 3) uint8
         samples.json                           ids, labels, their names, what was skipped and why
@@ -22,15 +23,15 @@ from typing import Any
 import numpy as np
 
 from nonneg.data._build import IMAGES, PROGRESS, Work, build
-from nonneg.data._collection import Collection, Listing
+from nonneg.data._collection import Collection, Listing, one_sentence
 from nonneg.data._place import cache_folder, locked, writing
 from nonneg.data._source import Source
 from nonneg.durable import TEMPORARY_PREFIX, write_bytes
 from nonneg.errors import InputError
 
 # Part of the key: raise it when the files or the pixels that decoding gives change.
-_LAYOUT = 2
-_META, _SAMPLES = "meta.json", "samples.json"
+_LAYOUT = 3
+_META, _SAMPLES, _BROKEN = "meta.json", "samples.json", "broken.txt"
 _NAMED_BROKEN = 5
 
 
@@ -57,8 +58,9 @@ def open_cached(
                 found = _open(folder)
     if found is None:
         raise InputError(f"the image cache {folder} cannot be read back after writing it")
+    listed = _listed(found.broken, place)
     if not skip_broken:
-        _refuse_broken(found.broken, len(found.source) + len(found.broken))
+        _refuse_broken(found.broken, len(found.source) + len(found.broken), listed)
     return found.source
 
 
@@ -86,16 +88,30 @@ def _build(
     broken = [(listing.ids[number], reason) for number, reason in work.broken]
     # Without a commit the work stays: with skip_broken the next call goes on from here.
     if not skip_broken or not work.rows:
-        _refuse_broken(broken, work.samples, can_skip=bool(work.rows))
+        _refuse_broken(broken, work.samples, _listed(broken, folder.parent), can_skip=bool(work.rows))
     with writing(folder):
         _commit(collection, listing, folder, work)
 
 
-def _refuse_broken(broken: list[tuple[str, str]], samples: int, can_skip: bool = True) -> None:
+def _listed(broken: list[tuple[str, str]], place: Path) -> str:
+    """Writes all of them down, one a line, and says where; where there are none, the file is gone."""
+    path = place / _BROKEN
+    lines = "".join(f"{one_sentence(f'{name}: {reason}')}\n" for name, reason in broken).encode()
+    try:
+        if not broken:
+            path.unlink(missing_ok=True)
+        elif not path.exists() or path.read_bytes() != lines:
+            write_bytes(path, lines)
+    except (OSError, InputError):  # a cache that may only be read
+        return ""
+    return f" (all of them are in {path})"
+
+
+def _refuse_broken(broken: list[tuple[str, str]], samples: int, listed: str, can_skip: bool = True) -> None:
     if not broken:
         return
     named = ", ".join(f"{name} ({reason})" for name, reason in broken[:_NAMED_BROKEN])
-    more = f" and {len(broken) - _NAMED_BROKEN:,} more" if len(broken) > _NAMED_BROKEN else ""
+    more = f" and {len(broken) - _NAMED_BROKEN:,} more{listed}" if len(broken) > _NAMED_BROKEN else ""
     advice = (
         "; mend or remove them, or leave them out with --skip-broken" if can_skip else ", expected at least one whole"
     )

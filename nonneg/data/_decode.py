@@ -5,11 +5,12 @@ import functools
 import io
 import os
 import stat
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from nonneg.data._collection import ListedFile, one_line
 from nonneg.errors import InputError
@@ -19,6 +20,9 @@ Pixels = npt.NDArray[np.uint8]
 _FORMATS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000", "AVIF")
 MOST_BYTES = 256 << 20
 _ORIENTATION = ExifTags.Base.Orientation
+_BITS, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 262, 339  # tags of TIFF
+_WHITE_IS_ZERO, _UNSIGNED = 0, (1,)
+_GREY_STEPS = {"L;2": 85, "L;4": 17}  # from one value of so few bits to the next
 _WHITES = (1.0, 255.0, 65535.0)
 _OVERSHOOT = 1.5  # bicubic and Lanczos resampling go beyond white, by up to a third at hard edges
 _ABSENT = {errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP, errno.EISDIR, errno.ENOTDIR}
@@ -117,7 +121,19 @@ def _opened(encoded: Any) -> Image.Image:
     image = Image.open(io.BytesIO(encoded), formats=formats())
     if Image.MAX_IMAGE_PIXELS and image.width * image.height > Image.MAX_IMAGE_PIXELS:
         raise Image.DecompressionBombError
+    _mend_transparent_colour(image)
     return image
+
+
+def _mend_transparent_colour(image: ImageFile.ImageFile) -> None:
+    """Of a PNG: Pillow scales the pixels to 8 bits but not the colour that is to be transparent."""
+    if image.format != "PNG" or "transparency" not in image.info or not image.tile:
+        return
+    stored_as = str(image.tile[0][3])
+    if stored_as == "RGB;16B":
+        raise BrokenImageError("16-bit colours of which one is transparent, and only 8 bits of them can be read")
+    if stored_as in _GREY_STEPS:
+        image.info["transparency"] *= _GREY_STEPS[stored_as]
 
 
 def _upright(image: Image.Image) -> Image.Image:
@@ -145,13 +161,26 @@ def _rgb(image: Image.Image) -> Image.Image:
 def _eight_bits(image: Image.Image) -> Pixels:
     """Pillow clips these modes at 255, which turns a 16-bit image white."""
     values = np.asarray(image)
+    shown: Pixels
+    tags: Mapping[int, Any] = getattr(image, "tag_v2", {})  # of a TIFF
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG"):
-        return ((values.astype(np.uint32).clip(0, 65535) + 128) // 257).astype(np.uint8)
-    # Here the format does not say what is white: the smallest usual range that holds all values, or nearly so.
-    values = values.astype(np.float64)
+        white = 2 ** tags.get(_BITS, (16,))[0] - 1
+        shown = ((values.astype(np.uint32).clip(0, white) * 255 + white // 2) // white).astype(np.uint8)
+    else:
+        if image.mode == "I" and tags and tags.get(_SAMPLE_FORMAT, _UNSIGNED) == _UNSIGNED:
+            values = values.astype(np.uint32)  # Pillow gives them a sign
+        shown = _scaled(values.astype(np.float64), _WHITES if image.mode == "F" else _WHITES[1:])
+    if tags.get(_PHOTOMETRIC) == _WHITE_IS_ZERO:  # what has 8 bits or fewer Pillow turns round itself
+        shown = 255 - shown
+    if "transparency" in image.info:
+        shown[values == image.info["transparency"]] = 255
+    return shown
+
+
+def _scaled(values: npt.NDArray[np.float64], whites: tuple[float, ...]) -> Pixels:
+    """Where the format does not say what is white: the smallest usual range that holds all values, or nearly so."""
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-    whites = _WHITES if image.mode == "F" else _WHITES[1:]
     black = 0.0
     if low < -high / 4 or high > _OVERSHOOT * whites[-1]:
         black, white = low, (high - low) or 1.0

@@ -53,8 +53,12 @@ class HuggingFace:
         self._data = _undecoded(data, self._image, self._features)
         name = getattr(getattr(data, "info", None), "dataset_name", None) or "dataset"
         self.title = f"{valid_text(str(name))}/{self._split}"
-        self.place = f"dataset {self.title}"
         self._others = [part for part in others if self._label in part.column_names]
+
+    @property
+    def place(self) -> str:
+        # A part of a dataset has the same name as the whole, and neither is what the other was before.
+        return f"dataset {self.title} {hashlib.sha256(self.fingerprint().encode()).hexdigest()}"
 
     def fingerprint(self) -> str:
         # Classes that are words are numbered over all splits.

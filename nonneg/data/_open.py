@@ -15,7 +15,7 @@ from nonneg.data._collection import Collection, one_sentence, require_train
 from nonneg.data._digits import digits
 from nonneg.data._folder import Folder, holds_image
 from nonneg.data._huggingface import HuggingFace, is_dataset
-from nonneg.data._parquet import Parquet, parquet_files
+from nonneg.data._parquet import Parquet, holds_encoded_images, parquet_files
 from nonneg.data._shapes import shapes
 from nonneg.data._source import Source
 from nonneg.data._tar import Tar, is_tar
@@ -126,12 +126,19 @@ def _at_path(data: str | os.PathLike[str], split: str) -> Source | Collection:
 def _in_folder(path: Path, split: str) -> Source | Collection:
     if source := cifar(path, split):
         return source
-    if _arrays.holds_arrays(path):
+    arrays, tables = _arrays.array_files(path), parquet_files(path)
+    # Published tables and arrays often have a preview picture beside them, and folders of images a table of labels.
+    if any(map(_arrays.looks_like_images, arrays)):
         return _arrays.from_folder(path, split)
-    if files := parquet_files(path):
-        return Parquet(path, files, split)
+    if any(map(holds_encoded_images, tables)):
+        return Parquet(path, tables, split)
     if holds_image(path):
         return Folder(path, split)
+    # Nothing holds images: what should have says what is wrong with it.
+    if arrays:
+        return _arrays.from_folder(path, split)
+    if tables:
+        return Parquet(path, tables, split)
     if files := [file for file in path.rglob("*.parquet") if not file.name.startswith(".") and file.is_file()]:
         return Parquet(path, files, split)
     raise InputError(f"{path} holds no image, expected {_ACCEPTED}")

@@ -102,8 +102,8 @@ class Parquet:
 
     def _choose_columns(self, file: Path, schema: Any) -> None:
         """By their usual names; in every file the same."""
-        image = next((name for name in IMAGE_COLUMNS if name in schema.names), "")
-        if not image or not (_is_struct(schema, image, "bytes") or "binary" in str(schema.field(image).type)):
+        image = _image_column(schema)
+        if not image:
             found = ", ".join(f"{field.name} ({field.type})" for field in schema)[:300]
             raise InputError(f"{file} has the columns {found}, expected encoded images in a column image or img")
         label = next((name for name in LABEL_COLUMNS if name in schema.names), "")
@@ -119,6 +119,11 @@ def parquet_files(folder: Path) -> list[Path]:
         places += [folder / "default" / name for name in SPLITS]
         files = [file for place in places for file in place.glob("[!.]*.parquet") if file.name != "metadata.parquet"]
         return [file for file in files if file.is_file()]
+
+
+def holds_encoded_images(file: Path) -> bool:
+    """Whether a file has a column of encoded images, and not only labels or the names of image files."""
+    return bool(_image_column(_opened(file).schema_arrow))
 
 
 def stored_paths(paths: Sequence[str | None]) -> tuple[str, ...] | None:
@@ -163,6 +168,13 @@ def _split_of(file: Path, data: Path) -> str:
         if name in SPLITS:
             return name
     return ""
+
+
+def _image_column(schema: Any) -> str:
+    """The column of encoded images; "" if there is none."""
+    name = next((name for name in IMAGE_COLUMNS if name in schema.names), "")
+    encoded = name and (_is_struct(schema, name, "bytes") or "binary" in str(schema.field(name).type))
+    return name if encoded else ""
 
 
 def _is_struct(schema: Any, column: str, field: str) -> bool:

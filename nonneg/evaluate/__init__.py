@@ -5,7 +5,7 @@ from nonneg.evaluate._carry import carry_names, match_folders, reordered
 from nonneg.evaluate._changed import viewed_source
 from nonneg.evaluate._columns import with_columns
 from nonneg.evaluate._corruptions import KINDS, corrupt, corrupted_source
-from nonneg.evaluate._figures import PARTS, Figure
+from nonneg.evaluate._figures import PARTS, Figure, fine_tuning_figure
 from nonneg.evaluate._fine_tune import FineTuned, fine_tune
 from nonneg.evaluate._matching import Matching, aligned, match_features
 from nonneg.evaluate._measure import USUAL_PARTS, measure, measure_subject
@@ -41,6 +41,7 @@ __all__ = [
     "corrupted_source",
     "few_labels",
     "fine_tune",
+    "fine_tuning_figure",
     "fit_probe",
     "linear_probe",
     "match_features",

@@ -16,7 +16,7 @@ def active_ones(codes: Any) -> sp.csr_array:
         array([[1., 0.],
                [0., 1.]], dtype=float32)
     """
-    matrix = sp.csr_array(codes).astype(np.float32)
+    matrix = sp.csr_array(codes).astype(np.float64)  # squares of large values overflow in less
     lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
     least = np.repeat(EPSILON * lengths, np.diff(matrix.indptr))
     ones = sp.csr_array(((np.abs(matrix.data) > least).astype(np.float32), matrix.indices, matrix.indptr), matrix.shape)

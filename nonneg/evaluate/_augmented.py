@@ -1,13 +1,15 @@
 """The linear probe as papers report it: a linear layer trained on cropped and mirrored images."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from nonneg.data import Source
 from nonneg.errors import InputError
-from nonneg.evaluate._labelled_training import CROP_AND_FLIP, fit, linear_head, prepared, share_of_correct
+from nonneg.evaluate._labelled_training import CROP_AND_FLIP, fit, linear_head, prepared
 from nonneg.models import Layer, Model
 from nonneg.training import TrainConfig
 from nonneg.views import ViewConfig
@@ -15,10 +17,15 @@ from nonneg.views import ViewConfig
 
 @dataclass(frozen=True)
 class AugmentedProbe:
-    """Accuracy on the test images at the end, and after each epoch; the last epoch counts, not the best."""
+    """Accuracy on the test images at the end, and after each epoch; the last epoch counts, not the best.
+
+    Attributes:
+        hits: `(labelled samples,)` booleans: which of them it told right.
+    """
 
     accuracy: float
     curve: tuple[float, ...]
+    hits: npt.NDArray[np.bool_] = field(compare=False, repr=False)
 
 
 def augmented_probe(
@@ -56,7 +63,6 @@ def augmented_probe(
         progress: show a bar.
 
     Example:
-        >>> import numpy as np
         >>> from nonneg.data import open_source
         >>> from nonneg.models import ModelConfig
         >>> model = Model(ModelConfig("convnet_8", channels=1))
@@ -89,10 +95,10 @@ def augmented_probe(
         return trial.codes(views, layer)
 
     @torch.no_grad()
-    def accuracy() -> float:
-        told = share_of_correct(head.eval()(codes), labels)
+    def told() -> Tensor:
+        hits: Tensor = head.eval()(codes).argmax(1) == labels
         head.train()
-        return told
+        return hits
 
-    curve = fit(name, trial, head, head.parameters(), accuracy, config, progress, frozen)
-    return AugmentedProbe(curve[-1], curve)
+    curve, hits = fit(name, trial, head, head.parameters(), told, config, progress, frozen)
+    return AugmentedProbe(curve[-1], curve, hits)

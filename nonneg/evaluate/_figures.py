@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,20 +13,23 @@ from nonneg.errors import InputError
 from nonneg.evaluate._augmented import augmented_probe
 from nonneg.evaluate._changed import viewed_source
 from nonneg.evaluate._corruptions import KINDS, SEVERITIES, corrupted_source
-from nonneg.evaluate._fine_tune import fine_tune
+from nonneg.evaluate._fine_tune import FineTuned, fine_tune
 from nonneg.evaluate._neighbours import neighbour_hits
 from nonneg.evaluate._place import placed
-from nonneg.evaluate._probe import fit_probe, linear_probe
+from nonneg.evaluate._probe import fit_probe, linear_probe, require_known
 from nonneg.evaluate._scarce import few_labels, noisy_labels
 from nonneg.evaluate._statistics import bootstrap_interval, consistency_errors
-from nonneg.evaluate._subject import Subject, Trained, split_sources, test_source
+from nonneg.evaluate._subject import Subject, Trained, fitting, split_sources, test_source
 from nonneg.features import Features
 from nonneg.models import Layer
 
 Array = npt.NDArray[np.float64]
 PERCENT, DECIMALS, COUNT = "{:.1%}", "{:.3f}", "{:.0f}"
+LAYERS: tuple[Layer, ...] = ("encoder", "projector")
 SHARES = (0.01, 0.1)
 NOISE_RATES = (0.2, 0.4, 0.6, 0.8, 0.9)
+_NOISE_DRAWS = 3
+_NOISE = f"Random labels: mean of {_NOISE_DRAWS} draws of them, the same in every column"
 _VIEWED = 2_048  # test images whose two views SEPIN looks at
 
 
@@ -56,9 +58,10 @@ class Figure:
     variant: str = ""
 
 
-def _mean_figure(key: str, layer: Layer, title: str, samples: Any) -> Figure:
+def _mean_figure(key: str, layer: Layer, title: str, samples: Any, variant: str = "") -> Figure:
     values = np.asarray(samples.cpu() if isinstance(samples, torch.Tensor) else samples, np.float64)
-    return Figure(key, layer, title, float(np.nanmean(values)), PERCENT, values, bootstrap_interval(values))
+    mean = float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+    return Figure(key, layer, title, mean, PERCENT, values, bootstrap_interval(values), variant)
 
 
 def structure(subject: Subject) -> Iterator[Figure]:
@@ -95,7 +98,8 @@ def _consistency(features: Features, layer: Layer) -> Iterator[Figure]:
             ("class_consistency_supported", "… of features with 10 or more active", found.supported),
         )
     ):
-        yield Figure(key, layer, title, value, PERCENT, None, (value - reach[i], value + reach[i]))
+        low, high = np.clip((value - reach[i], value + reach[i]), 0, 1)
+        yield Figure(key, layer, title, value, PERCENT, None, (float(low), float(high)))
     yield Figure("class_consistency_floor", layer, "… by chance", found.floor)
     yield Figure("class_consistency_excess", layer, "… above chance", found.excess)
     yield Figure("class_entropy", layer, "… entropy of classes", found.entropy, DECIMALS)
@@ -136,8 +140,10 @@ def label_noise(subject: Subject) -> Iterator[Figure]:
     """The probe with labels replaced at random."""
     for layer, test in subject.test.items():
         for rate in NOISE_RATES:
-            hits = noisy_labels(subject.train[layer], test, rate).hits
-            yield _mean_figure(f"probe_{rate:g}_random", layer, f"probe, {rate:.0%} of the labels random", hits)
+            # Which labels are wrong makes much of a difference where few are right.
+            drawn = [noisy_labels(subject.train[layer], test, rate, seed).hits for seed in range(_NOISE_DRAWS)]
+            title = f"probe, {rate:.0%} of the labels random"
+            yield _mean_figure(f"probe_{rate:g}_random", layer, title, np.mean(drawn, axis=0), _NOISE)
 
 
 def sepin(subject: Subject) -> Iterator[Figure]:
@@ -147,7 +153,7 @@ def sepin(subject: Subject) -> Iterator[Figure]:
     first = trained.test.take(np.sort(rows))
     views = [viewed_source(first, trained.config.views, view, trained.config.seed) for view in (0, 1)]
     seen = [trained.model.embed(source, "both", media=False) for source in views]
-    for layer in ("encoder", "projector"):
+    for layer in LAYERS:
         first_codes, second_codes = (placed(both[layer].codes) for both in seen)
         found = metrics.sepin(first_codes, second_codes, k=(1, 10, 100, None))
         for k, value in found.at.items():
@@ -179,37 +185,56 @@ def corruptions(subject: Subject) -> Iterator[Figure]:
 def augmented(subject: Subject, epochs: int = 50) -> Iterator[Figure]:
     """The paper's probe: SGD on views."""
     trained = _required(subject, "augmented-probe")
-    found = augmented_probe(trained.model, trained.train, trained.test, epochs=epochs, seed=subject.seed or 0)
-    yield Figure("augmented_probe", "encoder", "linear probe by SGD on views", found.accuracy)
+    variant = f"Linear probe by SGD on views: {epochs} epochs"
+    for layer in LAYERS:
+        hits = augmented_probe(
+            trained.model, trained.train, trained.test, layer=layer, epochs=epochs, seed=subject.seed or 0
+        ).hits
+        yield _mean_figure("augmented_probe", layer, "linear probe by SGD on views", hits, variant)
 
 
 def fine_tuning(subject: Subject, epochs: int = 30) -> Iterator[Figure]:
     """All weights trained on."""
     trained = _required(subject, "fine-tuning")
     found = fine_tune(trained.model, trained.train, trained.test, epochs=epochs, seed=subject.seed or 0)
-    yield Figure("fine_tuning", "encoder", "fine-tuned", found.accuracy)
+    yield fine_tuning_figure(found)
 
 
-def transfer(subject: Subject, data: str) -> Iterator[Figure]:
-    """The probe on another data set's features, fitted on its train split."""
-    trained = _required(subject, "transfer")
-    train, test = (trained.model.embed(source, "both", media=False) for source in split_sources(trained.model, data))
-    for layer, features in test.items():
-        hits = linear_probe(train[layer], features).hits
-        yield _mean_figure(f"transfer_{_name(data)}", layer, f"probe on {_name(data)}", hits)
+def fine_tuning_figure(found: FineTuned) -> Figure:
+    """The figure of a fine-tuning that has been done."""
+    return _mean_figure("fine_tuning", "encoder", "fine-tuned", found.hits, f"Fine-tuned: {len(found.curve)} epochs")
 
 
-def shifted(subject: Subject, data: str) -> Iterator[Figure]:
-    """The probe fitted on the subject's own data, told images of the same classes that look otherwise."""
+def transfer(subject: Subject, data: str, name: str) -> Iterator[Figure]:
+    """The probe on another data set's features, fitted on its train split. The data is opened at once."""
+    model = _required(subject, "transfer").model
+    sources = [fitting(model, source) for source in split_sources(model, data)]
+
+    def figures() -> Iterator[Figure]:
+        train, test = (model.embed(source, "both", media=False) for source in sources)
+        for layer, features in test.items():
+            hits = linear_probe(train[layer], features).hits
+            yield _mean_figure(f"transfer_{name}", layer, f"probe on {name}", hits)
+
+    return figures()
+
+
+def shifted(subject: Subject, data: str, name: str) -> Iterator[Figure]:
+    """The probe fitted on the subject's own data, told images of the same classes that look otherwise.
+
+    The data is opened at once.
+    """
     trained = _required(subject, "shifted")
-    features = trained.model.embed(test_source(trained.model, data), "both", media=False)
-    for layer, train in subject.train.items():
-        hits = fit_probe(train).test(features[layer]).hits
-        yield _mean_figure(f"shifted_{_name(data)}", layer, f"probe, told {_name(data)}", hits)
+    source = fitting(trained.model, test_source(trained.model, data))
+    require_known(trained.train.label_names, source.label_names)
 
+    def figures() -> Iterator[Figure]:
+        features = trained.model.embed(source, "both", media=False)
+        for layer, train in subject.train.items():
+            hits = fit_probe(train).test(features[layer]).hits
+            yield _mean_figure(f"shifted_{name}", layer, f"probe, told {name}", hits)
 
-def _name(data: str) -> str:
-    return Path(data).name or data
+    return figures()
 
 
 def _required(subject: Subject, part: str) -> Trained:

@@ -1,6 +1,6 @@
 """Fine-tuning: how far the encoder gets when all of its weights go on learning, from many labels or few."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nonneg.data import Source
 from nonneg.errors import InputError
-from nonneg.evaluate._labelled_training import CROP_AND_FLIP, fit, linear_head, prepared, share_of_correct
+from nonneg.evaluate._labelled_training import CROP_AND_FLIP, fit, linear_head, prepared
 from nonneg.models import Model, projector_of
 from nonneg.rectify import NonNegative
 from nonneg.training import TrainConfig
@@ -28,11 +28,13 @@ class FineTuned:
         accuracy: share of the labelled test samples that are told right.
         curve: the same after each epoch.
         samples: how many it was trained on.
+        hits: `(labelled samples,)` booleans: which of them it told right.
     """
 
     accuracy: float
     curve: tuple[float, ...]
     samples: int
+    hits: npt.NDArray[np.bool_] = field(compare=False, repr=False)
 
 
 def fine_tune(
@@ -108,15 +110,15 @@ def fine_tune(
         return out
 
     @torch.no_grad()
-    def accuracy() -> float:
+    def told() -> Tensor:
         codes, labels = trial.test_codes("encoder")
-        told = share_of_correct(head.eval()(codes), labels)
+        hits: Tensor = head.eval()(codes).argmax(1) == labels
         head.train()
-        return told
+        return hits
 
     parameters = [*trial.model.encoder.parameters(), *head.parameters()]
-    curve = fit(name, trial, logits, parameters, accuracy, config, progress)
-    return FineTuned(curve[-1], curve, len(trial.rows))
+    curve, hits = fit(name, trial, logits, parameters, told, config, progress)
+    return FineTuned(curve[-1], curve, len(trial.rows), hits)
 
 
 class _NonNegativeLinear(nn.Linear):

@@ -96,11 +96,11 @@ def fit(
     trial: Trial,
     logits: Callable[[Tensor], Tensor],
     parameters: Iterable[Tensor],
-    accuracy: Callable[[], float],
+    told: Callable[[], Tensor],
     config: TrainConfig,
     progress: bool,
     frozen: Callable[[Tensor], Tensor] = lambda views: views,
-) -> tuple[float, ...]:
+) -> tuple[tuple[float, ...], npt.NDArray[np.bool_]]:
     """Cross entropy by the config's optimiser, its learning rate lowered along a cosine.
 
     Args:
@@ -109,14 +109,14 @@ def fit(
         logits: views `(batch, channels, height, width)` in 0 to 1, or what `frozen` makes of them, to
             `(batch, classes)`.
         parameters: what is trained.
-        accuracy: asked after each epoch.
+        told: asked after each epoch: which of the test samples are told right, `(samples,)` booleans.
         config: views, epochs, batch size, optimiser and seed. A last, smaller batch is left out, unless it is
             the only one.
         progress: show a bar.
         frozen: what is done to views before, by layers that are not trained.
 
     Returns:
-        The accuracies, one an epoch.
+        The accuracies, one an epoch, and which samples are told right at the end.
     """
     device, rows = trial.device, torch.from_numpy(trial.rows)
     batch_size = min(config.batch_size, len(rows))
@@ -152,9 +152,10 @@ def fit(
             mean_loss = float(total) / per_epoch
             if not math.isfinite(mean_loss):
                 raise InputError(f"{name}: the loss became {mean_loss} in epoch {epoch + 1}; lower learning_rate")
-            curve.append(accuracy())
+            hits = told()
+            curve.append(float(hits.double().mean()))
             bar({"epoch": epoch + 1, "loss": mean_loss, "lr": lr})
-    return tuple(curve)
+    return tuple(curve), hits.cpu().numpy()
 
 
 def _batches_together(trial: Trial, views: ViewConfig, batch_size: int) -> int:
@@ -167,16 +168,6 @@ def _batches_together(trial: Trial, views: ViewConfig, batch_size: int) -> int:
     _, height, width, channels = trial.train.images.shape
     values = batch_size * channels * (views.size**2 or height * width)
     return max(1, _VALUES_AT_A_TIME // int(values))
-
-
-def share_of_correct(logits: Tensor, labels: Tensor) -> float:
-    """Of `(samples, classes)` and `(samples,)`, how many are right.
-
-    Example:
-        >>> share_of_correct(torch.eye(2), torch.tensor([0, 0]))
-        0.5
-    """
-    return float((logits.argmax(1) == labels).double().mean())
 
 
 def linear_head(width: int, classes: int) -> nn.Linear:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from rich.progress import Progress, TaskID
 from nonneg.errors import InputError
 from nonneg.evaluate._figures import NEED_PROBE, NEED_RUN, PARTS, Figure, shifted, transfer
 from nonneg.evaluate._measurement import Measured, Measurement
-from nonneg.evaluate._subject import Subject, is_run, open_subject, parted
+from nonneg.evaluate._subject import Subject, is_file_of_vectors, is_run, open_subject, parted
 from nonneg.features import Features
 from nonneg.models import Layer
 from nonneg.progress import progress_bar
@@ -72,11 +73,14 @@ def measure(
     called = list(names) or _names(subjects)
     if len(set(called)) < len(called):
         raise InputError(f"names has {called}, expected a different one for each subject")
+    paths = [path for each in subjects if isinstance(each, str) for path in _paths(each)]
+    if labels is not None and paths and not any(is_file_of_vectors(path) for path in paths):
+        raise InputError(f"labels is {labels}, expected none, as no file of vectors is given")
     fitted_on: list[Features | str | None] = [*train] or [None] * len(subjects)
     opening: Sequence[Iterable[Subject]] = [
         _opened(subject, fit, labels, train_labels, data) for subject, fit in zip(subjects, fitted_on, strict=True)
     ]
-    if not any(is_run(path) for each in subjects if isinstance(each, str) for path in each.split(",")):
+    if not any(map(is_run, paths)):
         opening = _of_one_layer([tuple(each) for each in opening])
     columns: dict[str, tuple[Measured, ...]] = {}
     with progress_bar(progress) as bar:
@@ -120,8 +124,12 @@ def measure_subject(
     """
     budgets = {"augmented-probe": {"epochs": probe_epochs}, "fine-tuning": {"epochs": fine_tune_epochs}}
     work = {part: PARTS[part](subject, **budgets.get(part, {})) for part in _checked_parts(parts)}
-    work |= {f"transfer to {data}": transfer(subject, data) for data in transfer_to}
-    work |= {f"shifted to {data}": shifted(subject, data) for data in shifted_to}
+    for what, others in ((transfer, transfer_to), (shifted, shifted_to)):
+        verb = "transfer to" if what is transfer else "shifted to"
+        for data, name in _short_names(others).items():
+            # Opened now, if it is to be: who named data that cannot be used learns so before the work.
+            is_run = subject.trained is not None
+            work[f"{verb} {data}"] = what(subject, data, name) if is_run else iter(())
     figures: dict[tuple[str, Layer], Figure] = {}
     notes, left_out = [], dict[str, list[str]]()
     for part, found in work.items():
@@ -132,11 +140,10 @@ def measure_subject(
             left_out.setdefault(f"{subject.path} comes {subject.protocol}", []).append(part)
             continue
         begun(part)
-        before = len(figures)
         try:
-            for figure in found:
-                figures[figure.key, figure.layer] = figure
-            if len(figures) == before:
+            told = list(found)
+            figures |= {(figure.key, figure.layer): figure for figure in told}
+            if not told:
                 notes.append(f"{part} could not be measured: too few samples are labelled")
         except InputError as error:
             if part not in PARTS:  # other data, which somebody named
@@ -147,6 +154,21 @@ def measure_subject(
     if not figures:
         raise InputError(f"{subject.path}: nothing could be measured: {'; '.join(notes)}")
     return Measured(subject.path, subject.seed, subject.protocol, figures, subject.samples, tuple(notes))
+
+
+def _short_names(paths: Sequence[str]) -> dict[str, str]:
+    """The ends of paths, as short as tells them apart.
+
+    Example:
+        >>> _short_names(["ood/sketch/val", "ood/stylised/val"])
+        {'ood/sketch/val': 'sketch/val', 'ood/stylised/val': 'stylised/val'}
+    """
+    parts = {path: Path(path).parts for path in dict.fromkeys(paths)}
+    for length in range(1, max(map(len, parts.values()), default=1)):
+        short = {path: "/".join(part[-length:]) for path, part in parts.items()}
+        if len(set(short.values())) == len(short):
+            return short
+    return {path: path for path in parts}
 
 
 def _checked_parts(parts: Iterable[str]) -> list[str]:
@@ -191,20 +213,27 @@ def _opened(
     if isinstance(train, Features):
         raise InputError(f"train has Features, expected a path, as the subject {subject} is")
     seeds = set()
-    for path in subject.split(","):
-        opened = open_subject(path, train, labels, data, train_labels=train_labels)
-        if "," in subject and (opened.seed is None or opened.seed in seeds):
+    paths = _paths(subject)
+    for path in paths:
+        of_path = labels if is_file_of_vectors(path) else None
+        opened = open_subject(path, train, of_path, data, train_labels=train_labels)
+        if len(paths) > 1 and (opened.seed is None or opened.seed in seeds):
             found = "no seed" if opened.seed is None else f"seed {opened.seed}, as another of its column"
             raise InputError(f"{path} has {found}, expected runs with a seed of their own")
         seeds.add(opened.seed)
         yield opened
 
 
+def _paths(subject: str) -> list[str]:
+    """Those with commas between, unless that is what something is called."""
+    return [subject] if Path(subject).exists() else subject.split(",")
+
+
 def _names(subjects: Sequence[Features | str]) -> list[str]:
     """Short names of the columns: the ends of their paths, numbered where they are the same."""
     names: list[str] = []
     for subject in subjects:
-        first = "features" if isinstance(subject, Features) else subject.split(",")[0].rstrip("/").rpartition("/")[2]
+        first = "features" if isinstance(subject, Features) else _paths(subject)[0].rstrip("/").rpartition("/")[2]
         name = first.removesuffix(".features")
         same = sum(other.partition(" #")[0] == name for other in names)
         names.append(f"{name} #{same + 1}" if same else name)

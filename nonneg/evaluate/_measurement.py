@@ -259,7 +259,8 @@ class Measurement:
         several = any(len(column) > 1 for column in self.columns.values())
         if several:
             yield "± is the standard deviation over seeds."
-        if any(len(column) == 1 for column in self.columns.values()):
+        alone = (column[0] for column in self.columns.values() if len(column) == 1)
+        if any(figure.interval is not None for one in alone for figure in one.figures.values()):
             yield "Brackets hold 95% intervals over test samples (bootstrap; SEPIN and class consistency: normal)."
         for pair in self._compared():
             over = {found.over for row in self.rows if (found := self.difference(row, *pair))}

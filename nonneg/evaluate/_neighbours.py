@@ -3,12 +3,12 @@
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from nonneg.errors import InputError
 from nonneg.evaluate._probe import labelled, renumbered, require_labels
 from nonneg.features import Features
+from nonneg.metrics._codes import unit_rows
 
 _CHUNK = 1024  # test samples at a time: similarities take chunk x train entries
 _ROUNDING = 1e-6  # within which two train samples are as near
@@ -42,7 +42,7 @@ def neighbour_hits(
     x, y = labelled(train, place)
     queries, truth = labelled(test, place)
     truth = renumbered(truth, train, test)
-    known, queries = F.normalize(x.float()), F.normalize(queries.float())
+    known, queries = unit_rows(x).float(), unit_rows(queries).float()
     classes, y = torch.unique(y, return_inverse=True)
     hits = []
     for start in range(0, len(queries), _CHUNK):

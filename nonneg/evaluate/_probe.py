@@ -1,5 +1,6 @@
 """The linear probe: how much of the labels can be read off the features by a linear map."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -107,13 +108,17 @@ def renumbered(y: Tensor, train: Features, test: Features) -> Tensor:
     names, others = train.label_names, test.label_names
     if not names or not others or names == others:
         return y
-    lacking = sorted(set(others) - set(names))
-    if lacking:
+    require_known(names, others)
+    return torch.tensor([names.index(name) for name in others], device=y.device)[y]
+
+
+def require_known(names: Sequence[str], others: Sequence[str]) -> None:
+    """Refuse other samples with a class that the train samples do not have, where both name theirs."""
+    if names and (lacking := sorted(set(others) - set(names))):
         raise InputError(
             "linear_probe: train and test name their labels differently, expected the same classes"
             f" (test has {lacking[0]!r}, train has not)"
         )
-    return torch.tensor([names.index(name) for name in others], device=y.device)[y]
 
 
 def _best_strength(x: Tensor, y: Tensor, fit: Tensor, kept: Tensor, classes: int) -> float:

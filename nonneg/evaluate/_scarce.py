@@ -33,6 +33,9 @@ def few_labels(train: Features, test: Features, share: float, seed: int = 0) -> 
 def noisy_labels(train: Features, test: Features, rate: float, seed: int = 0) -> Probe:
     """The probe fitted after this share of the train labels was replaced by ones drawn evenly from all classes.
 
+    Its regularisation is chosen on such labels, too: where few are right and there are not many, one draw may
+    choose badly, and several tell more.
+
     Args:
         train, test: features with labels; those of `test` stay right.
         rate: 0 to below 1; some of the labels drawn are the right ones by chance.

@@ -59,6 +59,11 @@ def is_run(path: str) -> bool:
     return (Path(path) / "config.toml").is_file()
 
 
+def is_file_of_vectors(path: str) -> bool:
+    """Whether it is a file, whose labels are in a file of their own."""
+    return split_name(path)[0].is_file()
+
+
 def open_subject(
     path: str,
     train: str | None = None,
@@ -132,8 +137,7 @@ def _digest(features: Features) -> str:
 
 def open_features(path: str, labels: str | None = None) -> Features:
     """Features in a folder, beside a run's folder, or as a file of vectors with labels."""
-    place = split_name(path)[0]
-    if place.is_file():
+    if is_file_of_vectors(path):
         vectors = open_vectors(path)
         if labels is None:
             return Features(as_float32(vectors))
@@ -141,7 +145,7 @@ def open_features(path: str, labels: str | None = None) -> Features:
         return Features(as_float32(vectors), labels=numbers, label_names=names)
     if labels is not None:
         raise InputError(f"labels is given for {path}, expected them for a file of vectors alone")
-    return Features.load(find_features(place))
+    return Features.load(find_features(split_name(path)[0]))
 
 
 def _of_run(path: str, data: str | None, device: str | None) -> Subject:
@@ -154,7 +158,8 @@ def _of_run(path: str, data: str | None, device: str | None) -> Subject:
     known = [0 if source.labels is None else int((source.labels >= 0).sum()) for source in sources]
     told = f"probes fitted on {sources[0].name}, {known[0]:,} labelled samples, told on {sources[1].name}"
     if sources[0].name == sources[1].name:
-        told = f"probes fitted on 80% of {sources[0].name}, which the run has seen whole, told on the rest"
+        seen = ", which the run has seen whole" if data in (None, config.data) else ""
+        told = f"probes fitted on 80% of {sources[0].name}{seen}, told on the rest"
     if not all(known):
         told, train = "without labels", {}
     trained = Trained(model, config, *sources)
@@ -181,6 +186,14 @@ def test_source(model: Model, data: str, skip_broken: bool = False) -> Source:
         return source_for(model, data, "test", skip_broken)
     except UndividedError:
         return source_for(model, data, "train", skip_broken)
+
+
+def fitting(model: Model, source: Source) -> Source:
+    """The source, if the model takes its images."""
+    if source.images.shape[3] != model.config.channels:
+        found = source.images.shape[3]
+        raise InputError(f"{source.name} has images of {found} channels, the model expects {model.config.channels}")
+    return source
 
 
 def rows_of(features: Features, rows: Any) -> Features:

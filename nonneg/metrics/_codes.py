@@ -28,7 +28,8 @@ def as_dense(z: Any, metric: str) -> Tensor:
     if sp.issparse(z):
         z = z.toarray()
     if isinstance(z, np.ndarray):
-        # torch takes neither read-only memory (a map) nor negative strides, so those are copied.
+        # torch takes neither read-only memory (a map), nor negative strides, nor foreign types: those are copied.
+        z = z.astype(np.float64 if z.dtype.char == "g" else z.dtype.newbyteorder("="), copy=False)
         z = torch.from_numpy(z if z.flags.writeable and z.flags.c_contiguous else z.copy())
     # Sums over thousands of samples are taken in at least float32.
     z = z.detach().cpu() if z.device.type == "mps" else z.detach()  # which has no float64

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import scipy.sparse as sp
+import torch
 from torch import Tensor
 
 from nonneg.metrics._activity import expected_activation
@@ -37,12 +39,13 @@ def sepin(
     renormalise: bool = True,
     ranking: Literal["information", "expected_activation"] = "information",
     scale: float = 1.0,
+    negatives: int | None = None,
 ) -> Sepin:
     """Δ_i = L(z without feature i) − L(z), averaged over the k best features (after Do & Tran, 2020).
 
     L is InfoNCE in one direction: each row of `z1`, scaled to length 1, is to find its own row of `z2` among
-    all of them, by cosine / temperature; samples − 1 are negatives. Exact: what naive recomputation gives, to
-    1e-6. Memory: `(samples, features)` in float64 and blocks of at most 256 MiB a thread.
+    all of them, or among as many as `negatives` says, by cosine / temperature. Exact: what naive recomputation
+    gives, to 1e-6. Memory: `(samples, features)` in float64 and blocks of at most 256 MiB a thread.
 
     Args:
         z1, z2: `(samples, features)`, two views of the same samples: torch, NumPy or SciPy sparse.
@@ -52,6 +55,8 @@ def sepin(
             several-fold. A row with less than 1e-5 of its length left is empty: its similarities are 0.
         ranking: best by Δ ("information"), or by the mean over samples of z/‖z‖, both views ("expected_activation").
         scale: factor on all figures; 100 in some tables.
+        negatives: of each row; None for all others. Samples are taken in groups of so many and one more, in order
+            (shuffle those that come class by class); a last, smaller group is left out.
 
     Example:
         >>> import torch
@@ -74,7 +79,13 @@ def sepin(
         raise ValueError(f"sepin: ranking is {ranking!r}, expected 'information' or 'expected_activation'")
     if on_gpu(z1) != on_gpu(z2):
         raise ValueError("sepin: one of z1 and z2 is on a GPU, expected both or neither")
-    gains = losses_without(z1, z2, temperature, renormalise) * scale
+    if negatives is not None and not 1 <= negatives < samples:
+        raise ValueError(f"sepin: negatives is {negatives}, expected 1 to {samples - 1}, the samples less one")
+    group = samples if negatives is None else negatives + 1
+    starts = range(0, samples - group + 1, group)
+    first, second = (z.tocsr() if sp.issparse(z) else z for z in (z1, z2))
+    groups = ((first[start : start + group], second[start : start + group]) for start in starts)
+    gains = torch.cat([losses_without(*views, temperature, renormalise) for views in groups]) * scale
     per_feature = gains.mean(0)
     by = per_feature if ranking == "information" else expected_activation(z1) + expected_activation(z2)
     order = by.argsort(descending=True, stable=True)
@@ -83,8 +94,8 @@ def sepin(
     rows = "renormalised" if renormalise else "not renormalised"
     return Sepin(
         at={n: float(value.mean()) for n, value in averaged.items()},
-        standard_error={n: float(value.std()) / math.sqrt(samples) for n, value in averaged.items()},
+        standard_error={n: float(value.std()) / math.sqrt(len(value)) for n, value in averaged.items()},
         per_feature=per_feature,
-        variant=f"InfoNCE from z1 to z2, {samples - 1} negatives, {features} features, temperature {temperature:g}, "
+        variant=f"InfoNCE from z1 to z2, {group - 1} negatives, {features} features, temperature {temperature:g}, "
         f"rows {rows} without the feature, ranked by {ranking.replace('_', ' ')}, scale {scale:g}",
     )

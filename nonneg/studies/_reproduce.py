@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import signal
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -17,8 +18,8 @@ from nonneg.durable import claim_folder, read_plainly, write_bytes
 from nonneg.errors import InputError, StoppedError, UntrainableError
 from nonneg.evaluate import (
     PARTS,
-    Figure,
     fine_tune,
+    fine_tuning_figure,
     match_features,
     measure_subject,
     open_subject,
@@ -81,9 +82,12 @@ def reproduce(plan: Plan, out: Path, page: Path, overwrite: bool = False) -> Pat
             console.print(f"[{number} of {len(steps)}] {name}", highlight=False, markup=False)
             try:
                 study.write(name, work())
-            except StoppedError as error:
-                error.args = (f"stopped in {name}, of which {out} holds what was done: the same command goes on",)
-                raise
+            except (StoppedError, KeyboardInterrupt) as error:
+                told = f"stopped in {name}, of which {out} holds what was done: the same command goes on"
+                if isinstance(error, StoppedError):
+                    error.args = (told,)
+                    raise
+                raise StoppedError(told, signal.SIGINT) from None
             # After each step: whoever stops it has a page of what is done.
             study.write_page()
     return study.write_page()
@@ -207,7 +211,7 @@ class Study:
         # By hand, for its curve: of CL it is the first of the supervised ones, and need not be trained again.
         trained, epochs = subject.trained, self.plan.fine_tune_epochs
         tuned = fine_tune(trained.model, trained.train, trained.test, epochs=epochs, seed=seed)
-        figure = Figure("fine_tuning", "encoder", "fine-tuned", tuned.accuracy)
+        figure = fine_tuning_figure(tuned)
         found = dataclasses.replace(found, figures={**found.figures, (figure.key, figure.layer): figure})
         # Codes without images: matching over seeds needs no more, and it stays when the run is gone.
         subject.test["projector"].save(self._features(side, seed), overwrite=True)
@@ -233,7 +237,7 @@ class Study:
         """Are the features of several seeds the same?"""
         found = {}
         for side in SIDES:
-            sets = [Features.load(self._features(side, seed)) for seed in range(self.plan.seeds)]
+            sets = [self._kept_features(side, seed) for seed in range(self.plan.seeds)]
             if len(sets) > 1:
                 found[side] = match_features(*sets).to_dict()
                 if side == "CL":  # free up to their sign
@@ -287,6 +291,13 @@ class Study:
 
     def _images(self) -> Source:
         return open_source(self.config.data, image_size=self.config.image_size, skip_broken=self.config.skip_broken)
+
+    def _kept_features(self, side: str, seed: int) -> Features:
+        folder = self._features(side, seed)
+        if not folder.is_dir():
+            again = self._path(f"{side}, seed {seed}")
+            raise InputError(f"{folder} is gone; remove {again}, and it is made again")
+        return Features.load(folder)
 
     def _features(self, side: str, seed: int) -> Path:
         return self.out / _FEATURES / f"{side.lower()}-{seed}.features"

@@ -9,7 +9,13 @@ from nonneg.durable import write_bytes
 from nonneg.evaluate import Measured, Measurement, paired_difference
 from nonneg.report import write_curves
 from nonneg.studies._plan import ACTIVATIONS, Plan, command
-from nonneg.studies._published import PUBLISHED, PUBLISHED_SUPERVISED, Published
+from nonneg.studies._published import (
+    PUBLISHED,
+    PUBLISHED_SELECTION,
+    PUBLISHED_SHIFTED,
+    PUBLISHED_SUPERVISED,
+    Published,
+)
 
 Results = Mapping[str, Any]
 SIDES = ("CL", "NCL")
@@ -54,7 +60,7 @@ def write_page(path: Path, plan: Plan, results: Results, commits: Sequence[str] 
         _head(plan),
         _side_by_side(plan, results),
         _matching(results),
-        _selection(results, folder),
+        _selection(plan.recipe, results, folder),
         _supervised(plan, results, folder),
         _activations(plan, results),
         _pictures(results, path),
@@ -74,21 +80,18 @@ def _head(plan: Plan) -> str:
 
 
 def _side_by_side(plan: Plan, results: Results) -> str:
-    columns = {
-        side: tuple(
-            Measured.from_dict(told)
-            for seed in range(plan.seeds)
-            if (told := results.get(f"{side}, seed {seed}")) is not None
-        )
-        for side in SIDES
-    }
-    if not all(columns.values()):
+    steps = ([f"{side}, seed {seed}" for side in SIDES] for seed in range(plan.seeds))
+    done = [names for names in steps if all(results.get(name) is not None for name in names)]  # of both sides
+    if not done:
         return ""
+    columns = {side: tuple(Measured.from_dict(results[names[i]]) for names in done) for i, side in enumerate(SIDES)}
     found = Measurement(columns, {})
     paper: Mapping[Any, Published] = PUBLISHED.get(plan.recipe, {})
     told = dict(found.cells())
-    main = [[*told[row], _published(paper.get(row))] for row in _HEADLINES if row in told]
-    others = [cells for row, cells in told.items() if row not in _HEADLINES]
+    shifted = {row: said for row in told if (said := _published_shift(plan.recipe, row)) is not None}
+    chosen = [*_HEADLINES, *shifted]
+    main = [[*told[row], _published(paper.get(row) or shifted.get(row))] for row in chosen if row in told]
+    others = [cells for row, cells in told.items() if row not in chosen]
     headings = [*found.headings(), "the paper, CL → NCL"]
     if not paper:
         headings, main = headings[:-1], [cells[:-1] for cells in main]
@@ -99,6 +102,12 @@ def _side_by_side(plan: Plan, results: Results) -> str:
     if others:
         lines += ["<details><summary>All other figures</summary>", _table(found.headings(), others), "</details>"]
     return "\n\n".join(lines)
+
+
+def _published_shift(recipe: str, row: Any) -> Published | None:
+    key, layer = row
+    known = PUBLISHED_SHIFTED.get(recipe, {}) if key.startswith("shifted_") and layer == "encoder" else {}
+    return next((said for part, said in known.items() if part in key.lower()), None)
 
 
 def _published(said: Published | None) -> str:
@@ -129,7 +138,7 @@ def _matching(results: Results) -> str:
     )
 
 
-def _selection(results: Results, folder: Path) -> str:
+def _selection(recipe: str, results: Results, folder: Path) -> str:
     found = {side: told for side in SIDES if (told := results.get(f"selection, {side}")) is not None}
     if not found:
         return ""
@@ -145,6 +154,7 @@ def _selection(results: Results, folder: Path) -> str:
             *tables,
             "Probe on the projector's features / precision@10. Seed 0. Selectors and probe are fitted on the train"
             " split.",
+            *([PUBLISHED_SELECTION[recipe]] if recipe in PUBLISHED_SELECTION else []),
         ]
     )
 
@@ -246,15 +256,16 @@ def _how(plan: Plan, results: Results, commits: Sequence[str]) -> str:
     lines = [
         f"**Command**: `{command(plan)}`.",
         f"**Plan**: {plan.seeds} seeds of {made[0]['epochs'] if made else plan.epochs} epochs; linear layer on views"
-        f" {plan.probe_epochs}, fine-tuning {plan.fine_tune_epochs}, with labels {plan.supervised_epochs} epochs,"
-        f" activations {plan.ablation_epochs}.",
+        f" {plan.probe_epochs}, fine-tuning {plan.fine_tune_epochs}, with labels {plan.supervised_epochs} epochs of"
+        f" {plan.supervised_seeds} seeds, activations {plan.ablation_epochs}.",
         "**Layers**: encoder and projector, as the rows say; batch norm in evaluation mode.",
         "**Probe**: logistic regression on cached features; regularisation chosen on a fifth of the train split.",
         "**Chance**: class consistency under permuted labels; features with 10 or more active samples.",
         "**Corruptions**: 15 kinds at 5 severities, the probe fitted on clean images.",
         "**SEPIN**: two views of at most 2,048 test images drawn at random, temperature 0.2, renormalised, ranked by"
         " information.",
-        "**Random labels**: this share of the train labels replaced by ones drawn evenly from all classes.",
+        "**Random labels**: this share of the train labels replaced by ones drawn evenly from all classes, mean of 3"
+        " draws.",
     ]
     if made:
         told = made[0]["environment"]

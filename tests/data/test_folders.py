@@ -2,12 +2,14 @@ import os
 import re
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from nonneg.data import open_source
 from nonneg.data._folder import Folder
 from nonneg.errors import InputError
-from tests.data.pictures import CLASSES, class_folders, number_of, pixels, write
+from tests.data.pictures import CLASSES, class_folders, encoded, number_of, pixels, write
 
 
 def test_class_folders_give_images_labels_and_ids(tmp_path):
@@ -194,6 +196,67 @@ def test_a_pipe_is_refused_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match=r"pipe is neither a folder nor a regular file"):
         open_source(tmp_path / "pipe")
+
+
+def write_array(path):
+    np.save(path, np.zeros((9, 5), np.float32))
+
+
+def write_table(path):
+    pq.write_table(pa.table({"image": ["cat/000.png"], "label": [0]}), path)
+
+
+@pytest.mark.parametrize(("name", "write_stray"), [("x.npy", write_array), ("labels.parquet", write_table)])
+@pytest.mark.parametrize("folder", [".", "train"])
+def test_an_array_or_table_without_images_does_not_hide_a_folder_of_them(tmp_path, folder, name, write_stray):
+    data = class_folders(tmp_path / "d", (folder,))
+    write_stray(data / folder / name)
+    source = open_source(data)
+    assert (len(source), source.label_names) == (9, CLASSES)
+
+
+def write_images(path):
+    np.save(path, np.zeros((4, 5, 5), np.uint8))
+
+
+def write_encoded(path):
+    pq.write_table(pa.table({"image": [encoded(pixels(1))]}), path)
+
+
+@pytest.mark.parametrize(
+    ("name", "write_other", "samples"), [("x.npy", write_images, 4), ("x.parquet", write_encoded, 1)]
+)
+def test_a_preview_picture_does_not_hide_arrays_or_tables_of_images(tmp_path, name, write_other, samples):
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets/preview.png").write_bytes(encoded(pixels(1)))
+    write_other(tmp_path / name)
+    assert len(open_source(tmp_path)) == samples
+
+
+def test_vectors_beside_tables_of_images_do_not_hide_them(tmp_path):
+    write_array(tmp_path / "x.npy")
+    write_encoded(tmp_path / "train-00000-of-00001.parquet")
+    assert len(open_source(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "write_stray", "found"),
+    [
+        ("x.npy", write_array, r"x.npy holds float32 of shape \(9, 5\), expected uint8 images"),
+        ("labels.parquet", write_table, r"image \(string\), label \(int64\), expected encoded images in a column"),
+    ],
+)
+def test_an_array_or_table_without_images_is_refused_where_it_is_all_there_is(tmp_path, name, write_stray, found):
+    write_stray(tmp_path / name)
+    with pytest.raises(InputError, match=found):
+        open_source(tmp_path)
+
+
+def test_a_damaged_table_is_not_taken_for_one_without_images(tmp_path):
+    data = class_folders(tmp_path / "d", (".",))
+    (data / "data.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=r"data.parquet is damaged or not Parquet"):
+        open_source(data)
 
 
 def changing(monkeypatch, change):

@@ -4,6 +4,7 @@ import io
 import os
 import struct
 import zlib
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -153,12 +154,73 @@ def test_different_sizes_are_refused_naming_two_files_and_the_way_out(tmp_path, 
     assert open_source(tmp_path / "d", image_size=5).images.shape == (3, 5, 5, 3)
 
 
-def bomb() -> bytes:
+def png(width, height, bits, colour, content, transparent=None) -> bytes:
     def chunk(kind, content):
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
-    header = struct.pack(">IIBBBBB", 10_000, 10_000, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, colour, 0, 0, 0))
+    header += b"" if transparent is None else chunk(b"tRNS", struct.pack(f">{len(transparent)}H", *transparent))
+    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(content)) + chunk(b"IEND", b"")
+
+
+def bomb() -> bytes:
+    return png(10_000, 10_000, 8, 2, b"")
+
+
+def tiff(rows: bytes, width, height, bits, photometric, sample_format) -> bytes:
+    """Little-endian and uncompressed, as the specification writes it."""
+    tags = {256: width, 257: height, 258: bits, 259: 1, 262: photometric, 273: 8, 277: 1, 278: height}
+    tags |= {279: len(rows), 339: sample_format}
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    return struct.pack("<2sHI", b"II", 42, 8 + len(rows)) + rows + struct.pack("<H", len(tags)) + entries + bytes(4)
+
+
+def opened_file(folder, name, content):
+    folder.mkdir()
+    (folder / name).write_bytes(content)
+    return open_source(folder).images[0]
+
+
+def test_thirty_two_bits_without_a_sign_are_not_turned_round(tmp_path):
+    values = GREY.astype(np.uint32) * 0x01010101
+    found = opened_file(tmp_path / "d", "a.tif", tiff(values.tobytes(), 4, 3, 32, 1, 1))
+    np.testing.assert_array_equal(found, rgb(GREY))
+
+
+def test_twelve_bits_are_scaled(tmp_path):
+    packed = bytes([0x00, 0x08, 0x00, 0xFF, 0xF0, 0x00])  # 0, 2048, 4095, 0
+    found = opened_file(tmp_path / "d", "a.tif", tiff(packed, 4, 1, 12, 1, 1))
+    assert found[0, :, 0].tolist() == [0, 128, 255, 0]
+
+
+@pytest.mark.parametrize(
+    ("values", "bits", "sample_format"),
+    [(GREY, 8, 1), (GREY.astype(np.uint16) * 257, 16, 1), ((GREY / 255).astype(np.float32), 32, 3)],
+)
+def test_white_may_be_zero_at_any_depth(tmp_path, values, bits, sample_format):
+    found = opened_file(tmp_path / "d", "a.tif", tiff(values.tobytes(), 4, 3, bits, 0, sample_format))
+    np.testing.assert_array_equal(found, rgb(255 - GREY))
+
+
+@pytest.mark.parametrize(
+    ("bits", "row", "transparent", "shown"),
+    [
+        (16, b"\x12\x34\x12\x35\x00\x00", 0x1234, [255, 18, 0]),
+        (8, b"\x12\x13\x00", 0x12, [255, 19, 0]),
+        (4, b"\x12\x00", 1, [255, 34, 0]),
+        (2, b"\x60", 1, [255, 170, 0]),
+        (1, b"\x40", 0, [255, 255, 255]),
+    ],
+)
+def test_a_transparent_grey_is_white_at_any_depth(tmp_path, bits, row, transparent, shown):
+    found = opened_file(tmp_path / "d", "a.png", png(3, 1, bits, 0, b"\x00" + row, [transparent]))
+    assert found[0, :, 0].tolist() == shown
+
+
+def test_a_transparent_colour_of_sixteen_bits_is_refused_not_mistaken(tmp_path):
+    content = png(2, 1, 16, 2, b"\x00" + b"\x12\x34" * 3 + b"\x34\x00" * 3, [0x1234] * 3)
+    with pytest.raises(InputError, match=r"a.png \(16-bit colours of which one is transparent, and only 8 bits"):
+        opened_file(tmp_path / "d", "a.png", content)
 
 
 REASONS = {
@@ -211,9 +273,37 @@ def test_broken_images_are_counted_and_the_first_five_listed(partly_broken, cach
         open_source(partly_broken)
     message = str(caught.value)
     assert message.startswith("6 of 9 images cannot be decoded: bomb.png (more than")
-    assert message.endswith("and 1 more; mend or remove them, or leave them out with --skip-broken")
+    [listed] = cache.rglob("broken.txt")
+    assert message.endswith(
+        f"and 1 more (all of them are in {listed}); mend or remove them, or leave them out with --skip-broken"
+    )
     assert [name in message for name in REASONS] == [True] * 5 + [False]
     assert not list(cache.rglob("meta.json"))
+
+
+@pytest.mark.parametrize("skip_broken", [False, True])
+def test_every_broken_image_is_in_a_file_with_its_reason_until_all_can_be_read(partly_broken, cache, skip_broken):
+    (partly_broken / "two\nlines.png").touch()
+    for _ in range(2):  # decoded, then from the cache
+        with nullcontext() if skip_broken else pytest.raises(InputError):
+            open_source(partly_broken, skip_broken=skip_broken)
+        [listed] = cache.rglob("broken.txt")
+        lines = listed.read_text().splitlines()
+        assert [line.split(": ")[0] for line in lines] == [*REASONS, "two\\nlines.png"]
+        assert all(line.split(": ")[1].startswith(REASONS[name]) for name, line in zip(REASONS, lines, strict=False))
+    for name in (*REASONS, "two\nlines.png"):
+        (partly_broken / name).unlink()
+    open_source(partly_broken, skip_broken=skip_broken)
+    assert not list(cache.rglob("broken.txt"))
+
+
+def test_where_the_list_of_broken_images_cannot_be_written_the_sentence_does_without(partly_broken, cache):
+    open_source(partly_broken, skip_broken=True)
+    [listed] = cache.rglob("broken.txt")
+    listed.unlink()
+    listed.mkdir()
+    with pytest.raises(InputError, match=r"6 of 9 images cannot be decoded: .* and 1 more; mend or remove them"):
+        open_source(partly_broken)
 
 
 def test_broken_images_are_left_out_and_recorded_if_asked(partly_broken):

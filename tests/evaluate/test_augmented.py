@@ -132,7 +132,9 @@ def test_what_a_model_was_trained_to_cut_out_is_cut_out():
         return torch.zeros(len(views), 10, requires_grad=True)
 
     parameter = torch.zeros(1, requires_grad=True)
-    fit("trial", trial, logits, [parameter], lambda: 0.0, TrainConfig(epochs=1, batch_size=50, warmup_epochs=0), False)
+    config = TrainConfig(epochs=1, batch_size=50, warmup_epochs=0)
+    curve, hits = fit("trial", trial, logits, [parameter], lambda: torch.tensor([True, False]), config, False)
+    assert curve == (0.5,) and hits.tolist() == [True, False]
     assert shapes == {(50, 1, 8, 8)}
 
 

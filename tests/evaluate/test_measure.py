@@ -10,6 +10,7 @@ from nonneg import Features, InputError, train
 from nonneg.data import open_source
 from nonneg.evaluate import Measured, Measurement, linear_probe, measure, open_subject
 from nonneg.evaluate._figures import PARTS
+from nonneg.evaluate._measure import measure_subject
 from nonneg.training import load_recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -245,9 +246,11 @@ def test_command_measures_vectors_and_features(tmp_path, monkeypatch, command):
     assert code == 0, error
     assert "| linear probe |" in table and (tmp_path / "t.json").is_file()
     code, table, _ = command("measure", "c.features", "--parts", "structure")
-    assert code == 0 and "| class consistency |" in table
+    assert code == 0 and "| class consistency |" in table and "Brackets" in table
+    code, table, error = command("measure", "c.features", "v.npz:x", "--labels", "v.npz:y", "--parts", "probe")
+    assert code == 0 and "| linear probe |" in table, error
     for arguments, sentence in (
-        (["c.features", "--labels", "v.npz:y"], "labels is given for c.features"),
+        (["c.features", "--labels", "v.npz:y"], "labels is v.npz:y, expected none, as no file of vectors is given"),
         (["c.features", "--out", "nowhere/t.md"], "is no folder that can be written to"),
         ([str(tmp_path)], "is neither features nor a run"),
         (["nowhere.npy"], "nowhere.npy does not exist"),
@@ -265,6 +268,42 @@ def test_a_run_of_data_without_splits_is_measured_on_a_part_of_it(tmp_path):
     (one,) = found.columns["run"]
     assert len(one.figures[PROBE].samples) == 60 and "80% of" in one.protocol
     assert len(one.figures["shifted_images.npz", "projector"].samples) == 300
+
+    other = measure(str(run), data="digits", parts=["structure"], progress=False).columns["run"][0]
+    assert "has seen whole" in one.protocol and "has seen whole" not in other.protocol
+
+
+def test_other_data_of_the_same_name_is_told_apart_and_opened_first(tmp_path):
+    config = dataclasses.replace(load_recipe("digits"), epochs=1, warmup_epochs=1, accelerator="cpu")
+    run = str(train(config, tmp_path / "run", progress=False))
+    test = open_source("digits", "test")
+    for name, images in (("plain", test.images), ("dark", test.images // 4), ("colour", test.images.repeat(3, 3))):
+        (tmp_path / name).mkdir()
+        np.savez(tmp_path / name / "val.npz", images=images, labels=test.labels)
+    plain, dark, colour = (str(tmp_path / name / "val.npz") for name in ("plain", "dark", "colour"))
+    found = measure(run, parts=["structure"], shifted_to=[plain, dark], progress=False).columns["run"][0]
+    assert found.notes == ()
+    told = [found.figures[f"shifted_{name}/val.npz", "encoder"].value for name in ("plain", "dark")]
+    assert told[0] != told[1]
+    begun = []
+    for other in ({"shifted_to": [colour]}, {"transfer_to": [colour]}):
+        with pytest.raises(InputError, match="has images of 3 channels, the model expects 1"):
+            measure_subject(open_subject(run), ["structure"], **other, begun=begun.append)
+    assert not begun
+
+
+def test_paths_may_have_commas(tmp_path):
+    clusters(0).save(tmp_path / "a,b.features")
+    assert list(measure(str(tmp_path / "a,b.features"), parts=["structure"], progress=False).columns) == ["a,b"]
+
+
+def test_class_consistency_lies_between_0_and_1():
+    labels = np.arange(400) % 2
+    codes = np.eye(2, dtype=np.float32)[labels]
+    codes[:2] = codes[:2, ::-1]
+    (one,) = measure(Features(codes, labels=labels), parts=["structure"], progress=False).columns["features"]
+    low, high = one.figures["class_consistency", "projector"].interval
+    assert 0.9 < low < 0.995 and high == 1.0
 
 
 def test_a_measurement_of_runs_without_shared_seeds_has_no_difference():

@@ -98,6 +98,18 @@ def test_features_can_be_ranked_by_expected_activation():
     assert result.at[3] < metrics.sepin(z1, z2, k=[3]).at[3]
 
 
+@pytest.mark.parametrize("kind", [lambda z: z, lambda z: sp.coo_array(z.numpy())], ids=["dense", "sparse"])
+def test_negatives_can_be_fewer(kind):
+    z1, z2 = sparse_non_negative()
+    result = metrics.sepin(kind(z1), kind(z2), k=[None], negatives=15)
+    gains = torch.cat([naive(z1[rows], z2[rows], 0.2, True) for rows in (slice(0, 16), slice(16, 32))])
+    assert float((result.per_feature - gains.mean(0)).abs().max()) < 1e-6
+    assert result.standard_error[None] == pytest.approx(gains.mean(1).std().item() / math.sqrt(32), rel=1e-4)
+    assert "15 negatives" in result.variant
+    whole, same = metrics.sepin(z1, z2), metrics.sepin(z1, z2, negatives=39)
+    assert torch.equal(whole.per_feature, same.per_feature)
+
+
 def test_scale_is_a_factor():
     z1, z2 = sparse_non_negative()
     one, hundred = (metrics.sepin(z1, z2, k=[2], scale=scale) for scale in (1, 100))
@@ -122,6 +134,7 @@ def test_the_variant_states_every_choice():
         ((np.ones((3, 2)), np.ones((3, 2)), (0,)), "k is"),
         ((np.ones((3, 2)), np.ones((3, 2)), (1,), 0.0), "temperature is 0.0"),
         ((np.ones((3, 2)), np.ones((3, 2)), (1,), 0.2, True, "size"), "ranking is 'size'"),
+        ((np.ones((3, 2)), np.ones((3, 2)), (1,), 0.2, True, "information", 1.0, 3), "negatives is 3, expected 1 to 2"),
     ],
 )
 def test_bad_input_is_refused_by_name(arguments, message):

@@ -136,6 +136,13 @@ def test_figures_of_the_paper_stand_beside_ours(done, tmp_path):
     for published in PUBLISHED["cifar10"].values():
         assert f"{published.cl} → {published.ncl}" in text
     assert "**Not done yet**: matching." in text
+    for told in results.values():
+        told["figures"].append({**told["figures"][0], "key": "shifted_imagenet-sketch", "layer": "encoder"})
+    plan = plan_for("imagenet100", "images.tar", **ONE)
+    selection = json.loads((out / "runs/done/selection-ncl.json").read_text())
+    steps = {f"{side}, seed 0": told for side, told in results.items()} | {"selection, NCL": selection}
+    text = write_page(tmp_path / "i.md", plan, steps).read_text()
+    assert "27.1 → 28.0 (ImageNet-Sketch)" in text and "The paper, 512 of 2,048 features" in text
 
 
 def test_data_that_is_not_there_leaves_nothing(tmp_path):

@@ -42,14 +42,10 @@ def _silence() -> None:
 
 def _end_gloo() -> None:
     """End a process that worked with others over gloo: its threads now and then abort an orderly end."""
-    from nonneg.processes import started
-
-    if started().total > 1:
-        import torch.distributed as dist
-
-        if dist.is_initialized() and dist.get_backend() == "gloo":
-            sys.stderr.flush()
-            os._exit(0)  # all is written, and all processes have met at a barrier
+    dist = sys.modules.get("torch.distributed")  # not imported for this: most commands work alone
+    if dist is not None and dist.is_initialized() and dist.get_backend() == "gloo" and dist.get_world_size() > 1:
+        sys.stderr.flush()
+        os._exit(0)  # all is written, and all processes have met at a barrier
 
 
 def _stop(sentence: str, exit_code: int = 2) -> NoReturn:

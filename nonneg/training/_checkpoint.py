@@ -26,6 +26,10 @@ KEPT = 2
 _FORMAT = "1"
 
 
+class _DamagedError(InputError):
+    """Content that is not what was written: the checkpoint before may be whole."""
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """What was saved: the number of updates done, the data it was trained on, and tensors by name."""
@@ -40,6 +44,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._passed_over: list[Path] = []
         self._writing: threading.Thread | None = None
         self._failure: BaseException | None = None
 
@@ -68,51 +73,67 @@ class Checkpoints:
                 "data": checkpoint.data,
                 "sha256": _digest(checkpoint.tensors),
             }
-            write_bytes(self._path(checkpoint.step), save_tensors(dict(checkpoint.tensors), header))
-            for path in self._paths()[KEPT:]:
-                path.unlink(missing_ok=True)
+            path = self._path(checkpoint.step)
+            write_bytes(path, save_tensors(dict(checkpoint.tensors), header))
+            # Only now are damaged ones of no use to anybody.
+            for damaged in set(self._passed_over) - {path}:
+                damaged.unlink(missing_ok=True)
+            self._passed_over = []
+            for old in self._paths()[KEPT:]:
+                old.unlink(missing_ok=True)
         except BaseException as failure:  # raised where the run waits for it, not in this thread
             self._failure = failure
 
     def newest(self) -> Checkpoint | None:
-        """The newest that is whole. A damaged one is passed over with a warning."""
+        """The newest that is whole, None where none was ever written.
+
+        Damaged ones are passed over with a warning, and removed once the next is written. One that cannot be read
+        or that another nonneg wrote may well be whole, so it is refused.
+        """
+        damaged: dict[Path, str] = {}
         for path in self._paths():
             try:
-                return _read(path)
-            except InputError as error:
-                warnings.warn(f"{error}; going back to the checkpoint before", UserWarning, stacklevel=2)
+                found = _read(path)
+            except _DamagedError as error:
+                damaged[path] = str(error)
+                continue
+            for sentence in damaged.values():
+                warnings.warn(f"{sentence}; going back to the checkpoint before", UserWarning, stacklevel=2)
+            self._passed_over = list(damaged)
+            return found
+        for sentence in damaged.values():
+            raise InputError(f"{sentence}, and there is none before that is whole; pass --overwrite to start over")
         return None
-
-    def forget_after(self, step: int) -> None:
-        """Remove those of later steps, which were damaged: kept, they would be taken for the newest."""
-        with said_plainly(self.folder):
-            for path in self._paths():
-                if path.name > self._path(step).name:
-                    path.unlink()
 
     def _path(self, step: int) -> Path:
         return self.folder / f"step-{step:09d}.safetensors"
 
     def _paths(self) -> list[Path]:
         """Newest first."""
-        return sorted(self.folder.glob("step-*.safetensors"), reverse=True)
+        with read_plainly(self.folder):  # globbing would take a folder that cannot be read for an empty one
+            try:
+                found = [path for path in self.folder.iterdir() if path.match("step-*.safetensors")]
+            except FileNotFoundError:
+                return []
+        return sorted(found, reverse=True)
 
 
 def _read(path: Path) -> Checkpoint:
     try:
-        with read_plainly(path), safe_open(path, "pt") as file:
+        # Opened first for the system's own words if that fails.
+        with read_plainly(path), path.open("rb"), safe_open(path, "pt") as file:
             header = file.metadata() or {}
+            if header["format"] != _FORMAT:
+                raise InputError(f"{path} is of version {header['format']!r}, this nonneg reads version {_FORMAT!r}")
             names = file.keys()
             tensors = {name: file.get_tensor(name) for name in names}
         step, data, digest = int(header["step"]), header["data"], header["sha256"]
-        if header["format"] != _FORMAT:
-            raise ValueError(f"it is of format {header['format']}, expected {_FORMAT}")
     except (SafetensorError, KeyError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"checkpoint {path} is damaged: {' '.join(str(error).split())}") from error
+        raise _DamagedError(f"checkpoint {path} is damaged: {' '.join(str(error).split())}") from error
     if digest != _digest(tensors):
-        raise InputError(f"checkpoint {path} is damaged: its content is not what was written")
+        raise _DamagedError(f"checkpoint {path} is damaged: its content is not what was written")
     return Checkpoint(step, data, tensors)
 
 
@@ -133,7 +154,7 @@ def optimiser_tensors(optimiser: Optimizer) -> Iterator[tuple[str, Tensor]]:
 
 
 def restore_optimiser(optimiser: Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `optimiser_tensors` gave."""
+    """Put back what `optimiser_tensors` gave; a ValueError if it is of another model."""
     state: dict[int, dict[str, Any]] = {}
     for key, tensor in tensors.items():
         number, name = key.split(".", 1)
@@ -147,3 +168,5 @@ def restore_optimiser(optimiser: Optimizer, tensors: Mapping[str, Tensor]) -> No
             for name, value in optimiser.state[p].items():
                 if value.shape == p.shape:  # in the parameter's memory format, which fused steps insist on
                     optimiser.state[p][name] = torch.empty_like(p).copy_(value)
+                elif value.dim():
+                    raise ValueError(f"{name} is of shape {tuple(value.shape)}, expected {tuple(p.shape)}")

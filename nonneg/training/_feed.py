@@ -15,12 +15,14 @@ from torch import Tensor
 from nonneg.data import Source
 from nonneg.durable import read_plainly
 from nonneg.errors import InputError
+from nonneg.processes import memory
 from nonneg.training._step import Batch
 from nonneg.training.config import TrainConfig
 
 _AHEAD = 4  # batches read before they are needed, by as many threads
 _DEVICE_SHARE = 0.5  # of the memory that is free: the rest is for the network
 _HOST_SHARE = 0.25
+_BLOCK_BYTES = 2**26  # copied at a time: what lies on disk need not fit into the host's memory beside the device's
 
 
 class Feed(Protocol):
@@ -43,20 +45,31 @@ def open_feed(source: Source, config: TrainConfig, device: torch.device) -> Feed
 def _room(device: torch.device) -> float:
     if device.type == "cuda":
         return _DEVICE_SHARE * torch.cuda.mem_get_info(device)[0]
-    return _HOST_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return _HOST_SHARE * memory()
 
 
 class Resident:
     """All images as uint8 on the device."""
 
     def __init__(self, images: npt.NDArray[np.uint8], labels: Tensor | None, device: torch.device) -> None:
-        self.images = torch.from_numpy(np.array(images) if not images.flags.writeable else images).to(device)
+        self.images = _on_device(images, device)
         self.labels = labels
         self.where = f"all {images.nbytes / 1e6:,.1f} MB on the device"
 
     def batches(self, rows: Tensor) -> Iterator[Batch]:
         for samples in rows.to(self.images.device):
             yield Batch(self.images[samples], samples, None if self.labels is None else self.labels[samples])
+
+
+def _on_device(images: npt.NDArray[np.uint8], device: torch.device) -> Tensor:
+    if device.type == "cpu" and images.flags.writeable:
+        return torch.from_numpy(images)  # it lies there already
+    there = torch.empty(images.shape, dtype=torch.uint8, device=device)
+    rows = max(1, _BLOCK_BYTES // max(1, images[:1].nbytes))
+    for start in range(0, len(images), rows):
+        # A copy: torch takes no array that is read-only, as a map is.
+        there[start : start + rows] = torch.from_numpy(np.array(images[start : start + rows]))
+    return there
 
 
 class ReadAhead:

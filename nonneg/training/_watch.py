@@ -11,6 +11,7 @@ _SUMS = ("loss", "correct", "active", "active_of_class", "steps", "views", "labe
 _PROBE = ("weight", "bias", "weight_velocity", "bias_velocity")
 # The probe sees vectors of this length, for which so large a step with momentum is still a stable one.
 _LENGTH, _STEP, _MOMENTUM = 4.0, 0.2, 0.9
+MOST_CLASSES = 10_000  # of a probe that should not take longer than the training it watches
 
 
 class Watch:
@@ -18,7 +19,7 @@ class Watch:
 
     With labels, a linear probe learns them from the encoder's output by logistic regression, step by
     step. It sends nothing back: the model is the same with and without it. Its accuracy is taken
-    before it learns from a batch, on views it has not seen.
+    before it learns from a batch, on views it has not seen. With 0 classes there is no probe.
 
     Attributes:
         loss: sum over steps.
@@ -71,7 +72,7 @@ class Watch:
         z = z.to(self.active.dtype)
         active = (z.abs() > EPSILON * torch.linalg.vector_norm(z, dim=1, keepdim=True)).to(z.dtype)
         self.active.add_(active.sum(0))
-        if labels is not None:
+        if labels is not None and self.classes:
             of_class = labels[:, None] == torch.arange(self.classes, device=labels.device)
             self.active_of_class.add_(of_class.to(z.dtype).T @ active)
             self._teach(h.to(self.weight.dtype), of_class, labels, group)

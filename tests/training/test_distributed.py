@@ -9,11 +9,12 @@ import torch
 from safetensors.torch import load_file
 
 from nonneg.errors import InputError
+from nonneg.processes import started
 from nonneg.training import read_log
 from nonneg.training.loop import _share
 
 SCRIPT = Path(__file__).parent / "two_processes.py"
-NAMES = ("sgd", "lars", "sup_con", "spectral", "cross_entropy")
+NAMES = ("sgd", "lars", "sup_con", "spectral", "cross_entropy", "partly_used")
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
@@ -47,6 +48,12 @@ def test_two_processes_log_what_one_logs(name, runs):
             assert a[key] == pytest.approx(b[key], abs=1e-5), key
 
 
+def test_told_to_stop_no_process_leaves_before_it_knows_whether_the_first_could_save(runs):
+    first, second = ((runs / "two" / f"said-{rank}").read_text() for rank in (0, 1))
+    assert "step-000000010.safetensors cannot be written: file too large" in first
+    assert second == first
+
+
 def test_a_batch_that_processes_cannot_share_is_refused():
     from nonneg.data import open_source
     from nonneg.training import TrainConfig
@@ -54,6 +61,22 @@ def test_a_batch_that_processes_cannot_share_is_refused():
     for config, processes in ((TrainConfig(), 3), (TrainConfig(batch_size=2), 2), (TrainConfig(accumulate=3), 1)):
         with pytest.raises(InputError, match=f"expected a multiple of processes x accumulate, {processes} x"):
             _share(open_source("digits"), config, processes)
+
+
+def test_tasks_of_srun_that_do_not_know_of_each_other_are_refused(monkeypatch):
+    step = {"SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_NTASKS": "4", "SLURM_JOB_NAME": "embedding"}
+    for name, value in step.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("SLURM_NTASKS_PER_NODE", raising=False)
+    with pytest.raises(
+        InputError, match="srun started 4 tasks without saying how many a node has, expected --ntasks-per-node"
+    ):
+        started()
+    monkeypatch.setenv("SLURM_JOB_NAME", "interactive")
+    assert started().total == 1
+    monkeypatch.setenv("SLURM_JOB_NAME", "embedding")
+    monkeypatch.setenv("SLURM_NTASKS", "1")
+    assert started().total == 1
 
 
 def test_a_refusal_is_said_by_all_processes_and_none_waits(runs):

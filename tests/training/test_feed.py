@@ -3,12 +3,14 @@
 import subprocess
 import sys
 import textwrap
+import tracemalloc
 
 import numpy as np
 import pytest
 import torch
 
 from nonneg.data import Source
+from nonneg.processes import memory
 from nonneg.training import TrainConfig
 from nonneg.training._feed import ReadAhead, Resident, open_feed
 
@@ -61,6 +63,37 @@ def test_data_larger_than_memory_is_left_on_disk(tmp_path):
     assert isinstance(feed, ReadAhead)
     (batch,) = feed.batches(torch.tensor([[2**28 - 1, 0]]))
     assert batch.images.shape == (2, 32, 32, 3)
+
+
+def test_a_map_goes_to_another_device_in_small_parts(tmp_path):
+    images = np.lib.format.open_memmap(tmp_path / "large.npy", "w+", np.uint8, (20_000, 100, 100, 3))  # 600 MB, sparse
+    tracemalloc.start()
+    try:
+        feed = Resident(images, None, torch.device("meta"))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert feed.images.shape == images.shape and feed.images.device.type == "meta"
+    assert most < 100e6
+
+
+def test_a_read_only_map_is_copied_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr("nonneg.training._feed._BLOCK_BYTES", 7 * IMAGES[0].nbytes)  # 50 is no multiple of 7
+    np.testing.assert_array_equal(Resident(saved(tmp_path), None, CPU).images.numpy(), IMAGES)
+
+
+@pytest.mark.parametrize("name", ["memory.max", "memory/memory.limit_in_bytes"])
+def test_memory_is_that_of_the_container_shared_among_its_processes(name, tmp_path, monkeypatch):
+    machine = memory(tmp_path)
+    assert machine > 2**28
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("100000000\n")
+    assert memory(tmp_path) == 100_000_000
+    for variable, value in {"RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(variable, value)
+    assert memory(tmp_path) == 25_000_000
+    (tmp_path / name).write_text("max\n")
+    assert memory(tmp_path) == machine // 4
 
 
 def test_reading_ahead_takes_little_memory(tmp_path):

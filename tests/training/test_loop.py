@@ -1,17 +1,20 @@
 import dataclasses
 import json
 import math
+import os
+import signal
 
 import numpy as np
 import pytest
 import torch
+from lightning_fabric.loggers import CSVLogger
 from PIL import Image
 
 import nonneg
 from nonneg.data import open_source
-from nonneg.errors import InputError
+from nonneg.errors import InputError, StoppedError, UntrainableError
 from nonneg.features import Features
-from nonneg.models import embed_data
+from nonneg.models import embed_data, source_for
 from nonneg.training import load_recipe, read_log, train
 from nonneg.training.loop import epoch_order
 
@@ -152,20 +155,74 @@ def test_which_data_and_which_path_is_printed(tmp_path, capsys):
     assert "run plainly, nothing compiled; 32-true, 1 x cpu" in said
 
 
-def test_a_graph_is_refused_where_there_is_none(tmp_path):
-    with pytest.raises(InputError, match="compile is 'graph' on 1 x cpu in 32-true, expected one CUDA device"):
-        train(dataclasses.replace(SHORT, compile="graph"), tmp_path / "b", progress=False)
+def test_a_graph_is_refused_where_there_is_none_by_all_that_it_takes(tmp_path):
+    found = "compile is 'graph' on 1 x cpu in 32-true with accumulate 2"
+    with pytest.raises(InputError, match=f"{found}, expected one CUDA device in float32 or bf16 with accumulate 1"):
+        train(dataclasses.replace(SHORT, compile="graph", accumulate=2), tmp_path / "b", progress=False)
 
 
 def test_any_lightning_logger_gets_the_figures(tmp_path):
-    from lightning_fabric.loggers import CSVLogger
-
     logger = CSVLogger(tmp_path / "csv", flush_logs_every_n_steps=1)
     train(SHORT, tmp_path / "b", progress=False, loggers=[logger])
     logger.save()
     text = next((tmp_path / "csv").rglob("metrics.csv")).read_text()
     assert "class_consistency" in text.splitlines()[0]
     assert len(text.splitlines()) == 3
+
+
+class Told(CSVLogger):
+    """Remembers with which words it was finalised."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.words = []
+
+    def finalize(self, status):
+        self.words.append(status)
+
+
+class Stopping(Told):
+    """Sends the signal that SLURM sends."""
+
+    def log_metrics(self, metrics, step=None):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_loggers_are_told_how_a_run_ended(tmp_path):
+    done, died, stopped = Told(tmp_path), Told(tmp_path), Stopping(tmp_path)
+    train(dataclasses.replace(SHORT, epochs=1), tmp_path / "done", progress=False, loggers=[done])
+    dying = dataclasses.replace(SHORT, epochs=3, lr=0.3, warmup_epochs=0, loss="spectral")
+    with pytest.raises(UntrainableError):
+        train(dying, tmp_path / "died", progress=False, loggers=[died])
+    with pytest.raises(StoppedError):
+        train(SHORT, tmp_path / "stopped", progress=False, loggers=[stopped])
+    assert [done.words, died.words, stopped.words] == [["success"], ["failed"], ["aborted"]]
+
+
+def test_arrays_are_trained_on_and_gone_on_with(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (600, 8, 8), dtype=np.uint8)
+    source = open_source((images, np.arange(600) % 3))
+    whole = train(SHORT, tmp_path / "whole", progress=False, source=source)
+    assert load_recipe(str(whole / "config.toml")).data == source.name == "array/train"
+    assert "probe" in read_log(whole)[-1]
+    with pytest.raises(StoppedError):
+        train(SHORT, tmp_path / "torn", progress=False, source=source, loggers=[Stopping(tmp_path)])
+    with pytest.raises(InputError, match="was trained on other data than array/train holds now"):
+        train(SHORT, tmp_path / "torn", progress=False, source=open_source(255 - images))
+    again = weights(train(SHORT, tmp_path / "torn", progress=False, source=source))
+    assert all(torch.equal(tensor, again[name]) for name, tensor in weights(whole).items())
+
+
+@pytest.mark.parametrize("loss", ["info_nce", "sup_con"])
+def test_labels_of_very_many_classes_are_not_watched_and_that_is_said(loss, tmp_path, capsys):
+    images = np.random.default_rng(0).integers(0, 256, (300, 8, 8), dtype=np.uint8)
+    source = open_source(images)
+    labels = np.where(np.arange(300) % 2 == 0, 3, 2_000_000_000)
+    source = dataclasses.replace(source, labels=labels.astype(np.int64), label_names=("a", "b"))
+    config = dataclasses.replace(SHORT, epochs=1, loss=loss)
+    log = read_log(train(config, tmp_path / "b", source=source))
+    assert "probe" not in log[0] and "class_consistency" not in log[0]
+    assert "Labels: up to 2,000,000,000; with more than 10,000 classes there is neither" in capsys.readouterr().err
 
 
 def test_broken_images_are_left_out_only_when_asked_and_then_recorded(tmp_path, monkeypatch):
@@ -204,6 +261,16 @@ def test_a_diverging_run_is_stopped_and_explained(tmp_path):
     assert load_recipe(str(tmp_path / "b" / "config.toml")) == config
 
 
+@pytest.mark.parametrize("checkpoint_steps", [1, 1000])
+def test_a_last_update_that_diverges_is_not_saved(checkpoint_steps, tmp_path):
+    settings = {"epochs": 1, "batch_size": 1400, "warmup_epochs": 0, "checkpoint_steps": checkpoint_steps}
+    config = dataclasses.replace(SHORT, optimiser="sgd", lr=1e38, weight_decay=1e3, **settings)
+    with pytest.raises(InputError, match=r"the largest weight became (nan|inf) in epoch 1: training diverged at lr 1e"):
+        train(config, tmp_path / "b", progress=False)
+    assert not (tmp_path / "b" / "model").exists()
+    assert not (tmp_path / "b" / "checkpoints").exists()
+
+
 def test_a_batch_larger_than_the_data_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(InputError, match="batch_size is 2000, expected at most the 1400 samples"):
         train(dataclasses.replace(SHORT, batch_size=2000), tmp_path / "b", progress=False)
@@ -215,3 +282,12 @@ def test_every_epoch_visits_every_sample_in_an_order_of_its_own():
     assert sorted(first.tolist()) == list(range(50))
     assert first.tolist() != second.tolist()
     assert first.tolist() == epoch_order(50, seed=0, epoch=0).tolist()
+
+
+def test_views_cut_out_of_arrays_are_cut_out_again_to_be_embedded(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (64, 12, 12, 1), dtype=np.uint8)
+    np.savez(tmp_path / "x.npz", images=images)
+    views = dataclasses.replace(SHORT.views, size=8)
+    config = dataclasses.replace(SHORT, data=str(tmp_path / "x.npz"), batch_size=32, views=views)
+    model = nonneg.load(train(config, tmp_path / "run", progress=False))
+    np.testing.assert_array_equal(source_for(model, config.data).images, images[:, 2:10, 2:10])

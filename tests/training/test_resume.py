@@ -12,11 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 import nonneg
 from nonneg.errors import InputError, StoppedError
 from nonneg.training import load_recipe, read_environment, read_log, train
-from nonneg.training._checkpoint import Checkpoint, Checkpoints
+from nonneg.training._checkpoint import Checkpoint, Checkpoints, _digest
 
 HERE = Path(__file__).parent
 CONFIG = dataclasses.replace(
@@ -220,15 +222,86 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(damage, whole, tmp_pa
     assert same(whole, weights(tmp_path / "run"))
 
 
-def test_with_every_checkpoint_damaged_it_starts_over(whole, tmp_path):
+def content(run):
+    return {path.name: path.read_bytes() for path in (run / "checkpoints").iterdir()}
+
+
+def test_a_damaged_checkpoint_stays_until_a_newer_one_is_whole(tmp_path):
+    unfinished(tmp_path / "run")
+    path = newest(tmp_path / "run")
+    path.write_bytes(b"damaged")
+    checkpoints = Checkpoints(path.parent)
+    with pytest.warns(UserWarning, match="going back to the checkpoint before"):
+        assert checkpoints.newest().step == 8
+    assert path.read_bytes() == b"damaged"
+    checkpoints.save(Checkpoint(9, "data", {"a": torch.ones(10)}))
+    checkpoints.wait()
+    assert sorted(content(tmp_path / "run")) == ["step-000000008.safetensors", "step-000000009.safetensors"]
+
+
+def test_with_every_checkpoint_damaged_nothing_is_trained_and_nothing_removed(tmp_path):
     unfinished(tmp_path / "run")
     for path in (tmp_path / "run" / "checkpoints").iterdir():
         path.write_bytes(b"")
-    with pytest.warns(UserWarning, match="is damaged"):
+    before = content(tmp_path / "run")
+    with pytest.raises(InputError, match=r"step-000000010.* is damaged.* none before that is whole; pass --overwrite"):
         train(CONFIG, tmp_path / "run", progress=False)
+    assert content(tmp_path / "run") == before
+
+
+def test_a_run_without_a_checkpoint_yet_begins_at_0(whole, tmp_path):
+    unfinished(tmp_path / "run")
+    for path in (tmp_path / "run" / "checkpoints").iterdir():
+        path.unlink()
+    train(CONFIG, tmp_path / "run", progress=False)
     assert same(whole, weights(tmp_path / "run"))
-    # The damaged ones are gone: they would have been taken for the newest.
-    assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == 2
+
+
+def test_a_checkpoint_that_cannot_be_read_just_now_ends_the_run(tmp_path):
+    unfinished(tmp_path / "run")
+    path = newest(tmp_path / "run")
+    path.unlink()
+    path.symlink_to(path.name)  # to itself: the system refuses to follow it, whoever asks
+    with pytest.raises(InputError, match=r"step-000000010\.safetensors cannot be read: too many levels"):
+        train(CONFIG, tmp_path / "run", progress=False)
+    assert path.is_symlink() and (path.parent / "step-000000008.safetensors").exists()
+
+
+def test_checkpoints_whose_folder_cannot_be_read_just_now_end_the_run(tmp_path):
+    unfinished(tmp_path / "run")
+    folder = tmp_path / "run" / "checkpoints"
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(folder.name)
+    with pytest.raises(InputError, match="checkpoints cannot be read: too many levels"):
+        train(CONFIG, tmp_path / "run", progress=False)
+
+
+def rewritten(path, header=(), tensors=()):
+    """A checkpoint with other content, and a digest that is right for it."""
+    with safe_open(path, "pt") as file:
+        was = file.metadata()
+    tensors = {**load_file(path), **dict(tensors)}
+    save_file(tensors, path, {**was, "sha256": _digest(tensors), **dict(header)})
+
+
+def test_a_checkpoint_of_another_version_ends_the_run(tmp_path):
+    unfinished(tmp_path / "run")
+    rewritten(newest(tmp_path / "run"), {"format": "2"})
+    before = content(tmp_path / "run")
+    with pytest.raises(InputError, match=r"step-000000010\.safetensors is of version '2', this nonneg reads"):
+        train(CONFIG, tmp_path / "run", progress=False)
+    assert content(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize(
+    "name", ["model.projector.0.bias", "optimiser.0.exp_avg", "watch.active", "random.0", "other.a"]
+)
+def test_a_checkpoint_of_another_model_is_refused_in_one_sentence(name, tmp_path):
+    unfinished(tmp_path / "run")
+    rewritten(newest(tmp_path / "run"), tensors={name: torch.zeros(1)})
+    with pytest.raises(InputError, match=r"the checkpoint of step 10 in .* is of another model") as error:
+        train(CONFIG, tmp_path / "run", progress=False)
+    assert "\n" not in str(error.value)
 
 
 def test_only_the_newest_two_checkpoints_are_kept(tmp_path):
@@ -266,6 +339,6 @@ def test_a_strangers_checkpoint_cannot_run_code(tmp_path):
 
     for path in (tmp_path / "run" / "checkpoints").iterdir():
         path.write_bytes(pickle.dumps(Evil()))
-    with pytest.warns(UserWarning, match="is damaged"):
+    with pytest.raises(InputError, match="is damaged"):
         train(CONFIG, tmp_path / "run", progress=False)
     assert not (tmp_path / "ran").exists()

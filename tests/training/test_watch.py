@@ -73,6 +73,13 @@ def test_samples_without_a_label_teach_nothing():
         assert figures[name] == pytest.approx(expected[name]), name
 
 
+def test_with_no_classes_labels_are_passed_by():
+    watched = watch(classes=0)
+    for batch in batches():
+        watched.see(*batch)
+    assert set(watched.figures()) == {"loss", "sparsity", "live", "dead"}
+
+
 def test_without_labels_there_is_neither_probe_nor_consistency():
     watched = watch(classes=0)
     for loss, h, z, _ in batches():

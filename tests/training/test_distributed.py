@@ -90,7 +90,7 @@ def test_a_refusal_is_said_by_all_processes_and_none_waits(runs):
 
 def test_two_processes_that_are_stopped_go_on_to_the_same_end(tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "nonneg"]
-    settings = ["--accelerator", "cpu", "--epochs", "12", "--warmup-epochs", "1", "--checkpoint-steps", "7"]
+    settings = ["--accelerator", "cpu", "--epochs", "8", "--warmup-epochs", "1", "--checkpoint-steps", "7"]
 
     def started(name):
         command = [*torchrun, "train", "digits", *settings, "--out", str(tmp_path / name)]
@@ -104,7 +104,7 @@ def test_two_processes_that_are_stopped_go_on_to_the_same_end(tmp_path):
     finished("whole")
     torn = started("torn")
     log = tmp_path / "torn" / "log.jsonl"
-    while not (log.exists() and len(read_log(log.parent)) >= 3):
+    while not (log.exists() and len(read_log(log.parent)) >= 2):
         assert torn.poll() is None
         time.sleep(0.05)
     torn.terminate()

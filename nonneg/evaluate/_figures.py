@@ -19,7 +19,7 @@ from nonneg.evaluate._place import placed
 from nonneg.evaluate._probe import fit_probe, linear_probe, require_known
 from nonneg.evaluate._scarce import few_labels, noisy_labels
 from nonneg.evaluate._statistics import bootstrap_interval, consistency_errors
-from nonneg.evaluate._subject import Subject, Trained, fitting, split_sources, test_source
+from nonneg.evaluate._subject import Subject, Trained, split_sources, test_source
 from nonneg.features import Features
 from nonneg.models import Layer
 
@@ -208,7 +208,7 @@ def fine_tuning_figure(found: FineTuned) -> Figure:
 def transfer(subject: Subject, data: str, name: str) -> Iterator[Figure]:
     """The probe on another data set's features, fitted on its train split. The data is opened at once."""
     model = _required(subject, "transfer").model
-    sources = [fitting(model, source) for source in split_sources(model, data)]
+    sources = split_sources(model, data)
 
     def figures() -> Iterator[Figure]:
         train, test = (model.embed(source, "both", media=False) for source in sources)
@@ -225,7 +225,7 @@ def shifted(subject: Subject, data: str, name: str) -> Iterator[Figure]:
     The data is opened at once.
     """
     trained = _required(subject, "shifted")
-    source = fitting(trained.model, test_source(trained.model, data))
+    source = test_source(trained.model, data)
     require_known(trained.train.label_names, source.label_names)
 
     def figures() -> Iterator[Figure]:

@@ -124,12 +124,10 @@ def measure_subject(
     """
     budgets = {"augmented-probe": {"epochs": probe_epochs}, "fine-tuning": {"epochs": fine_tune_epochs}}
     work = {part: PARTS[part](subject, **budgets.get(part, {})) for part in _checked_parts(parts)}
-    for what, others in ((transfer, transfer_to), (shifted, shifted_to)):
-        verb = "transfer to" if what is transfer else "shifted to"
+    for kind, told_of, others in (("transfer", transfer, transfer_to), ("shifted", shifted, shifted_to)):
         for data, name in _short_names(others).items():
-            # Opened now, if it is to be: who named data that cannot be used learns so before the work.
-            is_run = subject.trained is not None
-            work[f"{verb} {data}"] = what(subject, data, name) if is_run else iter(())
+            # A run's is opened now: who named data that cannot be used learns so before the work.
+            work[f"{kind} to {data}"] = told_of(subject, data, name) if subject.trained else iter(())
     figures: dict[tuple[str, Layer], Figure] = {}
     notes, left_out = [], dict[str, list[str]]()
     for part, found in work.items():

@@ -188,14 +188,6 @@ def test_source(model: Model, data: str, skip_broken: bool = False) -> Source:
         return source_for(model, data, "train", skip_broken)
 
 
-def fitting(model: Model, source: Source) -> Source:
-    """The source, if the model takes its images."""
-    if source.images.shape[3] != model.config.channels:
-        found = source.images.shape[3]
-        raise InputError(f"{source.name} has images of {found} channels, the model expects {model.config.channels}")
-    return source
-
-
 def rows_of(features: Features, rows: Any) -> Features:
     """Codes and labels of these rows."""
     labels = None if features.labels is None else features.labels[rows]

@@ -35,9 +35,7 @@ def features_of(
 
     `origin` goes into their provenance; `advance` is told of each batch.
     """
-    if source.images.shape[-1] != model.config.channels:
-        found = source.images.shape[-1]
-        raise InputError(f"{source.name} has images of {found} channels, the model expects {model.config.channels}")
+    require_channels(model, source)
     if not len(rows):
         raise InputError(f"{source.name} has no images, expected at least one")
     codes: dict[Layer, CodeRows] = {}
@@ -78,6 +76,13 @@ def features_of(
         )
         for name, collected in codes.items()
     }
+
+
+def require_channels(model: "Model", source: Source) -> None:
+    """Refuse images with more or fewer channels than the model was made for."""
+    found, expected = source.images.shape[-1], model.config.channels
+    if found != expected:
+        raise InputError(f"{source.name} has images of {found} channels, the model expects {expected}")
 
 
 def joined(parts: Iterable[Features]) -> Features:

@@ -14,7 +14,7 @@ from nonneg.data import Source, open_source
 from nonneg.durable import TEMPORARY_PREFIX, said_plainly
 from nonneg.errors import InputError
 from nonneg.features import Features, is_features
-from nonneg.models._collect import features_of, joined
+from nonneg.models._collect import features_of, joined, require_channels
 from nonneg.models._model import Layer, Model
 from nonneg.models._store import load
 from nonneg.models._stream import Precision, aligned_shares, check_batch_size, usual_batch_size
@@ -119,8 +119,9 @@ def embed_data(
 def source_for(
     model: Model, data: str, split: str = "train", skip_broken: bool = False, progress: bool = True
 ) -> Source:
-    """Data with its images resized and cut as for the model's training; images of another side are refused."""
+    """Data with its images resized and cut as for the model's training; other sides and channels are refused."""
     source = open_source(data, split, image_size=model.config.resize, skip_broken=skip_broken, progress=progress)
+    require_channels(model, source)
     side = model.config.image_size
     height, width = source.images.shape[1:3]
     if not side or (height, width) == (side, side):

@@ -167,3 +167,9 @@ def ncl(own_digits):
 def liveliest(folder: Path) -> int:
     """The feature that is on most."""
     return int(Features.load(folder).expected_activation.argmax())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    codes = np.random.default_rng(0).random((30, 4), np.float32)
+    return Features(codes, media=[picture(row) for row in range(30)]).save(tmp_path / "a.features")

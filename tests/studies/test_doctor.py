@@ -6,58 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import scipy.stats
 from rich.console import Console
 from sklearn.datasets import load_digits
 
 from nonneg import metrics
 from nonneg.convert import NonNegativeEmbedding
-from nonneg.errors import InputError
 from nonneg.studies._doctor import diagnose
+from tests.studies.conftest import QUICK, clusters, codes, rotation, said
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 AGNEWS = Path(__file__).parents[3] / "shared" / "data" / "agnews-minilm.npz"
-QUICK = {"n_components": 64, "max_active": 8, "max_iter": 40, "progress": False}
-
-
-def rotation(width, seed=0):
-    return np.linalg.qr(np.random.default_rng(seed).normal(size=(width, width)))[0]
-
-
-def clusters(rows=800, width=24, classes=12, noise=0.15, seed=0):
-    """Each class along an axis of its own, with noise on all axes: dense, signed, axis-aligned."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, classes, rows)
-    return np.eye(width)[labels] + noise / np.sqrt(width) * rng.normal(size=(rows, width)), labels
-
-
-def codes(rows=1200, width=24, dead=0, seed=0):
-    """Non-negative and sparse: of each row the feature of its class, and two others at random."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, width, rows)
-    z = np.zeros((rows, width + dead))
-    z[np.arange(rows), labels] = 1
-    for _ in range(2):
-        z[np.arange(rows), rng.integers(0, width, rows)] += rng.random(rows)
-    return z, labels
-
-
-def said(diagnosis, level=None):
-    return "\n".join(f.sentence for f in diagnosis.findings if level in (None, f.level))
-
-
-@pytest.fixture(scope="module")
-def turned():
-    vectors, labels = clusters()
-    return diagnose(vectors @ rotation(24), labels, **QUICK)
-
-
-@pytest.fixture(scope="module")
-def noise():
-    rng = np.random.default_rng(0)
-    return diagnose(rng.normal(size=(1000, 128)), rng.integers(0, 4, 1000), **QUICK)
 
 
 # What a rotation does
@@ -266,106 +226,7 @@ def test_the_same_seed_gives_the_same_answer():
     assert diagnose(vectors, labels, **QUICK) == diagnose(vectors, labels, **QUICK)
 
 
-def test_rows_beyond_what_is_looked_at_are_still_counted():
-    z, labels = codes(rows=8000, dead=1)
-    z[0, -1] = 1
-    found = diagnose(sp.csr_array(z), labels, **QUICK)
-    assert (found.rows_seen, found.rows, found.dead) == (5000, 8000, 0)
-
-
 # Input of all kinds
-
-
-def test_sparse_and_dense_input_give_the_same_figures():
-    z, labels = codes(dead=3)
-    dense, sparse = diagnose(z, labels, **QUICK), diagnose(sp.csr_matrix(z), labels.astype(str), **QUICK)
-    assert (dense.dead, dense.dense, dense.active, dense.axes) == (
-        sparse.dead,
-        sparse.dense,
-        sparse.active,
-        sparse.axes,
-    )
-    assert dense.given.sparsity == pytest.approx(sparse.given.sparsity)
-    assert dense.given.consistency == pytest.approx(sparse.given.consistency)
-    assert dense.effective_rank == pytest.approx(sparse.effective_rank, rel=1e-4)
-
-
-def test_signed_sparse_vectors_are_converted():
-    vectors, labels = clusters(rows=300, noise=0)
-    vectors[:, 0] *= -1
-    found = diagnose(sp.csr_array(vectors), labels, **QUICK)
-    assert found.negative > 0
-    assert found.conversion.held_out_rows == 75
-
-
-def test_a_memory_map_in_half_precision_is_read(tmp_path):
-    vectors, labels = clusters(rows=200)
-    np.save(tmp_path / "vectors.npy", vectors.astype(np.float16))
-    found = diagnose(np.load(tmp_path / "vectors.npy", mmap_mode="r"), labels, **QUICK)
-    assert (found.rows, found.features, found.dead) == (200, 24, 0)
-
-
-def test_wide_sparse_features_are_looked_at_in_part():
-    rng = np.random.default_rng(0)
-    columns = 10 * rng.integers(0, 300, (400, 5))  # most of 3,000 columns stay empty
-    z = sp.csr_array((rng.random(2000), (np.repeat(np.arange(400), 5), columns.ravel())), shape=(400, 3000))
-    found = diagnose(z, **QUICK)
-    assert found.dead >= 2700
-    assert found.axes == "sparse"
-    assert "may be rare rather than dead" in said(found)
-
-
-@pytest.mark.parametrize(
-    ("labels", "sentence"),
-    [
-        (np.zeros(300, int), "The labels name 1 class on 300 rows"),
-        (np.full(300, -1), "The labels name 0 classes on 0 rows"),
-        (np.arange(300), "The labels name 300 classes on 300 rows"),
-    ],
-)
-def test_labels_of_no_use_are_left_aside_and_mentioned(labels, sentence):
-    found = diagnose(clusters(rows=300)[0], labels, **QUICK)
-    assert found.classes == 0
-    assert found.given.excess is None
-    assert sentence in said(found, "note")
-
-
-def test_rows_without_a_label_are_left_out_and_mentioned():
-    z, labels = codes()
-    labels[::3] = -1
-    found = diagnose(z, labels, **QUICK)
-    known = labels >= 0
-    assert "400 of 1,200 rows have no label" in said(found, "note")
-    assert found.given.consistency == pytest.approx(metrics.class_consistency(z[known], labels[known]).supported)
-
-
-def spoilt(*rows):
-    vectors = clusters(rows=200)[0]
-    vectors[list(rows), 1] = np.nan
-    return vectors
-
-
-@pytest.mark.parametrize(
-    ("vectors", "options", "message"),
-    [
-        (np.ones(300), {}, r"vectors has shape \(300,\), expected \(rows, features\)"),
-        (clusters(rows=99)[0], {}, "vectors has 99 rows, expected at least 100"),
-        (spoilt(17), {}, r"in 1 of 200 rows \(17\), expected finite"),
-        (spoilt(3, 50, 60, 199), {}, r"in 4 of 200 rows \(3, 50, 60, …\)"),
-        (1e300 * clusters(rows=200)[0], {}, "too large for float32 in 200 of 200 rows"),
-        (np.ones((200, 4)), {}, "vectors has rows that all point in one direction, expected rows that differ"),
-        (np.arange(1.0, 201)[:, None], {}, "all point in one direction"),
-        (spoilt(17), {"name": "mine.npy"}, "^mine.npy holds NaN"),
-        (np.full((200, 4), "a"), {}, "vectors holds <U1, expected real numbers"),
-        (clusters(rows=200)[0], {"labels": np.zeros(199, int)}, r"labels has shape \(199,\), expected \(200,\)"),
-        (clusters(rows=200)[0], {"labels": np.zeros(200)}, "labels holds float64, expected integers or strings"),
-        (clusters(rows=200)[0], {"max_iter": 0}, "max_iter is 0, expected a whole number, at least 1"),
-        (clusters(rows=200)[0], {"n_components": 2.5}, "n_components is 2.5"),
-    ],
-)
-def test_what_cannot_be_diagnosed_is_refused(vectors, options, message):
-    with pytest.raises(InputError, match=message):
-        diagnose(vectors, **{**QUICK, **options})
 
 
 # What is shown

@@ -1,0 +1,89 @@
+"""Names of features: in a journal that loses nothing, bound to the codes they were given to."""
+
+import json
+
+import numpy as np
+import pytest
+
+from nonneg.errors import InputError
+from nonneg.features import Features, journal, verify
+
+
+def test_names_belong_to_the_codes_they_were_given_to(features, tmp_path):
+    folder = features.save(tmp_path / "x.features")
+    journal(folder).record({0: "doors"}, author="ada")
+    journal(folder).record({0: "doors, open"}, author="bob")
+    assert dict(Features.load(folder).names) == {0: "doors, open", 2: "wheels"}
+    assert [(n.author, n.name) for n in journal(folder).history()][1:] == [("ada", "doors"), ("bob", "doors, open")]
+    Features(np.eye(6, dtype=np.float32)).save(folder, overwrite=True)
+    assert dict(Features.load(folder).names) == {}
+    features.with_names({2: ""}).save(folder, overwrite=True)
+    assert dict(Features.load(folder).names) == {0: "doors, open"}
+    assert len(journal(folder).history()) == 4
+
+
+def test_saving_the_same_codes_again_keeps_the_names_people_gave(features, tmp_path):
+    folder = features.save(tmp_path / "x.features")
+    journal(folder).record({0: "doors"}, author="ada")
+    Features(features.codes).save(folder, overwrite=True)
+    assert dict(Features.load(folder).names) == {0: "doors", 2: "wheels"}
+
+
+def test_a_damaged_name_costs_that_name_alone(features, tmp_path):
+    folder = features.save(tmp_path / "x.features")
+    journal(folder).record({0: "doors"})
+    lines = (folder / "names.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "names.jsonl").write_bytes(b"?" + lines[0] + lines[1])
+    with pytest.warns(UserWarning, match=r"names\.jsonl: line 1 is damaged and left out"):
+        assert dict(Features.load(folder).names) == {0: "doors"}
+    with pytest.warns(UserWarning), pytest.raises(InputError, match=r"names\.jsonl is damaged: line 1"):
+        verify(folder)
+
+
+@pytest.mark.parametrize("character", ["\n", "\r", "\t", "\0", "\x1b", "\x7f", "\x85", "\u2028", "\u2029", "\ud800"])
+def test_names_are_of_one_line_without_control_characters(character, features, tmp_path):
+    name = f"a{character}b"
+    with pytest.raises(InputError, match="expected one line without control characters"):
+        features.with_names({0: name})
+    names = journal(features.save(tmp_path / "x.features"))
+    with pytest.raises(InputError, match="expected one line without control characters"):
+        names.record({0: name})
+    with pytest.raises(InputError, match="expected a name in one line, without control characters"):
+        names.record({0: "doors"}, author=name)
+    assert names.current() == {2: "wheels"}
+
+
+@pytest.mark.parametrize("name", ["a  b", "ratio 1:2", "🦊 ﷽ مرحبا", "\u202eright to left\u202c", "no\u00a0break", "é"])
+def test_names_may_be_of_any_writing(name, features, tmp_path):
+    folder = features.with_names({0: name}).save(tmp_path / "x.features")
+    assert Features.load(folder).names[0] == name
+
+
+def test_a_name_of_two_lines_that_lies_on_disk_is_shown_escaped(features, tmp_path):
+    folder = features.save(tmp_path / "x.features")
+    line = {"codes": journal(folder).codes, "feature": 0, "name": "two\nlines\0", "author": "a\tb", "time": "2024"}
+    with (folder / "names.jsonl").open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    loaded = Features.load(folder)
+    assert loaded.names[0] == r"two\nlines\x00" and journal(folder).history()[-1].author == r"a\tb"
+    assert Features.load(loaded.save(tmp_path / "y.features")).names == loaded.names
+    before = (folder / "names.jsonl").read_bytes()
+    loaded.save(folder, overwrite=True)
+    assert (folder / "names.jsonl").read_bytes() == before
+    assert verify(folder).names == loaded.names
+
+
+@pytest.mark.parametrize("names", [{0: 5}, {0: None}, {1.7: "x"}, {True: "x"}])
+def test_the_journal_takes_nothing_it_could_not_read_again(names, features, tmp_path):
+    folder = features.save(tmp_path / "x.features")
+    with pytest.raises(InputError, match="expected a feature's number and a string"):
+        journal(folder).record(names)
+
+
+def test_a_torn_line_of_the_journal_loses_nothing_else(features, tmp_path):
+    folder = features.save(tmp_path / "x.features")
+    with (folder / "names.jsonl").open("ab") as file:
+        file.write(b'{"codes": "abc", "feat')
+    assert dict(Features.load(folder).names) == {2: "wheels"}
+    journal(folder).record({1: "roof"})
+    assert dict(Features.load(folder).names) == {1: "roof", 2: "wheels"}

@@ -199,7 +199,10 @@ def test_ctrl_c_anywhere_else_says_stopped(tmp_path):
     time.sleep(1.5)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
-    assert (process.returncode, error.strip()) == (130, "nonneg: stopped")
+    assert error.strip() == "nonneg: stopped"
+    # `python -m` ends by the signal itself where the interrupt came within an exec(), as dataclasses do while they
+    # are imported; a shell calls both 130
+    assert process.returncode in (130, -signal.SIGINT)
 
 
 @pytest.fixture

@@ -193,20 +193,31 @@ def _digest(content: dict[str, Any]) -> str:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """A folder that one process at a time writes into; the lock ends with the process, however that ends."""
+    """A folder that one process at a time writes into, made if it is not there."""
     with said_plainly(folder):
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is a file, expected a folder to write into")
     with undone_if_refused(folder):
-        with said_plainly(folder):
-            lock = os.open(folder, os.O_RDONLY)
+        lock = lock_on(folder)
         try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise InputError(
-                    f"{folder} is being written by another process; wait for it or choose another --out"
-                ) from error
             yield
         finally:
             os.close(lock)
+
+
+def lock_on(folder: Path, doing: str = "written") -> int:
+    """A lock on the folder itself, refused while another process has it; it ends with the process, however that ends.
+
+    Returns:
+        What to close to end it before.
+    """
+    with said_plainly(folder):
+        lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise InputError(f"{folder} is being {doing} by another process; wait for it or choose another --out") from None
+    except OSError:  # some network file systems lock no folders
+        pass
+    return lock

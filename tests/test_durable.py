@@ -1,10 +1,12 @@
+import errno
+import fcntl
 import os
 import subprocess
 import sys
 
 import pytest
 
-from nonneg.durable import claim_folder, replacing, write_bytes
+from nonneg.durable import claim_folder, locked_folder, replacing, write_bytes
 from nonneg.errors import InputError
 
 MADE = {"made_by": "a test"}
@@ -82,3 +84,19 @@ except InputError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert f"{out} cannot be written: " in done.stdout, done.stderr
+
+
+def test_a_folder_is_locked_by_one_process_and_free_when_it_is_done(tmp_path):
+    with locked_folder(tmp_path), pytest.raises(InputError, match="is being written by another process"):
+        locked_folder(tmp_path).__enter__()
+    with locked_folder(tmp_path):
+        pass
+
+
+def test_a_file_system_that_locks_no_folders_is_written_to(tmp_path, monkeypatch):
+    def refuses(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuses)
+    with locked_folder(tmp_path / "out"):
+        assert (tmp_path / "out").is_dir()

@@ -1,7 +1,6 @@
 """A run's folder: what was asked for, what happened, what came out."""
 
 import dataclasses
-import fcntl
 import json
 import os
 import platform
@@ -13,7 +12,7 @@ from typing import Any
 
 import torch
 
-from nonneg.durable import TEMPORARY_PREFIX, claim_folder, made_by, read_plainly, said_plainly, write_bytes
+from nonneg.durable import TEMPORARY_PREFIX, claim_folder, lock_on, made_by, read_plainly, said_plainly, write_bytes
 from nonneg.errors import InputError
 from nonneg.training._checkpoint import Checkpoints
 from nonneg.training.config import TrainConfig, as_toml, load_recipe
@@ -62,20 +61,11 @@ class RunFolder:
             self._lock = None
 
     def _locked(self) -> int | None:
-        """A lock on the folder itself, which ends with the process, however that ends."""
         with said_plainly(self.folder):
             if self.folder.exists() and not self.folder.is_dir():
                 return None  # refused in a moment, by claiming it
             self.folder.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.folder, os.O_RDONLY)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            raise InputError(f"{self.folder} is being trained into by another process") from None
-        except OSError:  # some network file systems lock no folders
-            pass
-        return lock
+        return lock_on(self.folder, "trained into")
 
     def _sweep(self) -> None:
         """What writes that were killed have left."""

@@ -12,7 +12,7 @@ import torch
 import nonneg
 from nonneg import losses, metrics
 from nonneg.data import open_source
-from nonneg.models import Model, ModelConfig, _stream
+from nonneg.models import Model, ModelConfig, ResNet, _stream
 from nonneg.rectify import KINDS, NonNegative
 from nonneg.training import load_recipe, read_log, train
 from nonneg.training._optimisers import LARS, set_learning_rate
@@ -223,6 +223,38 @@ def test_embedding_on_the_device_is_the_cpus(monkeypatch):
     np.testing.assert_allclose(dense[0], dense[1], rtol=1e-3, atol=1e-4)
     assert gpu.samples["media"].num_chunks > 6
     assert gpu.samples["media"].to_pylist() == cpu.samples["media"].to_pylist()
+
+
+def test_to_launch_a_batch_never_waits_for_the_device():
+    model = Model(ModelConfig("resnet18", channels=3, stem="small", features=64)).cuda().eval()
+    pixels = torch.zeros(8, 32, 32, 3, dtype=torch.uint8).pin_memory()
+    stream = torch.cuda.Stream()
+
+    def launch():
+        return _stream._launched(model, pixels, ("projector",), torch.device("cuda"), "bf16-mixed", stream, True)
+
+    launch()()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        outcome = launch()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert outcome()[1].shape == (2, 8)
+
+
+@pytest.mark.parametrize("stem", ["small", "small_pad_2"])
+def test_the_compiled_stem_is_the_plain_one(stem):
+    torch.manual_seed(0)
+    convolution = ResNet(18, stem=stem).conv1.cuda()
+    views = torch.rand(8, 3, 32, 32, device="cuda").contiguous(memory_format=torch.channels_last)
+    results = []
+    for forward in (convolution, torch.compile(convolution)):
+        with torch.autocast("cuda", torch.bfloat16):
+            out = forward(views)
+        (gradient,) = torch.autograd.grad((out.float() ** 2).mean(), convolution.weight)
+        results.append((out.float(), gradient))
+    for plain, by_patches in zip(*results, strict=True):
+        torch.testing.assert_close(by_patches, plain, rtol=0.02, atol=0.01 * float(plain.abs().max()))
 
 
 def test_vectors_are_converted_on_the_device():

@@ -20,6 +20,7 @@ from nonneg.training import TrainConfig
 from nonneg.training._feed import open_feed
 from nonneg.training._optimisers import learning_rate, optimiser_of, set_learning_rate
 from nonneg.training._progress import progress_bar
+from nonneg.training._recorded import Recorded
 from nonneg.training.loop import epoch_order
 from nonneg.views import ViewConfig, random_views
 
@@ -47,6 +48,14 @@ class Trial:
     classes: int
     device: torch.device
     precision: Precision
+
+    @property
+    def is_recordable(self) -> bool:
+        """Whether a step can be a CUDA graph, which spares the host hundreds of small launches.
+
+        Networks that are not ours may wait for the device, which a graph cannot.
+        """
+        return self.device.type == "cuda" and ":" not in self.model.config.encoder
 
     def codes(self, views: Tensor, layer: Layer) -> Tensor:
         """`(batch, width)` float32 of views `(batch, channels, height, width)` in 0 to 1."""
@@ -124,6 +133,16 @@ def fit(
     views = replace(config.views, size=config.views.size or trial.model.config.image_size)
     together = _batches_together(trial, views, batch_size)
     optimiser, feed = optimiser_of(parameters, config, device), open_feed(trial.train, config, device)
+    total = torch.zeros((), device=device)
+
+    def step(inputs: Tensor, labels: Tensor) -> None:
+        loss = F.cross_entropy(logits(inputs), labels)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        total.add_(loss.detach())
+
+    update = Recorded(step, device) if trial.is_recordable else step
     curve, done = [], 0
     # A network may have dropout: its random numbers are the seed's, and the caller's go on as if nothing had been.
     with (
@@ -132,7 +151,7 @@ def fit(
     ):
         torch.manual_seed(config.seed)
         for epoch in range(config.epochs):
-            total = torch.zeros((), device=device)
+            total.zero_()
             order = rows[epoch_order(len(rows), config.seed, epoch)][: per_epoch * batch_size]
             coming = feed.batches(order.view(per_epoch, batch_size))
             while batches := list(islice(coming, together)):
@@ -143,11 +162,7 @@ def fit(
                     lr = learning_rate(config, done, config.epochs * per_epoch, warmup=0)
                     set_learning_rate(optimiser, lr)
                     assert batch.labels is not None  # refused before
-                    loss = F.cross_entropy(logits(inputs), batch.labels)
-                    optimiser.zero_grad()
-                    loss.backward()
-                    optimiser.step()
-                    total += loss.detach()
+                    update(inputs, batch.labels)
                     done += 1
             mean_loss = float(total) / per_epoch
             if not math.isfinite(mean_loss):

@@ -49,7 +49,7 @@ def crc32(rows: Tensor, before: bytes = b"") -> Tensor:
 
 def followed_by(rows: Tensor, adler: Tensor) -> Tensor:
     """The rows, each followed by its Adler-32 in big-endian order, as a zlib stream ends."""
-    shifts = torch.tensor([24, 16, 8, 0], device=rows.device)
+    shifts = torch.arange(24, -1, -8, device=rows.device)  # made there: to bring numbers to a GPU waits for it
     return torch.cat((rows, ((adler[:, None] >> shifts) & 255).byte()), 1)
 
 

@@ -1,6 +1,5 @@
 """One step: views, features, loss, gradient, update; run plainly, with its forward pass compiled, or as one graph."""
 
-import gc
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,12 +13,12 @@ from nonneg.errors import InputError
 from nonneg.models import Model
 from nonneg.training._compile import compiled
 from nonneg.training._optimisers import LARS, set_learning_rate
+from nonneg.training._recorded import Recorded
 from nonneg.training._watch import Watch
 from nonneg.training.config import TrainConfig
 from nonneg.views import random_views
 
 _AUTOCAST = {"bf16-mixed": torch.bfloat16}
-_WARM_UP = 3  # steps before a graph is recorded: they compile, choose convolutions and make the optimiser's state
 
 
 class Batch(NamedTuple):
@@ -139,68 +138,34 @@ def _wrapped(layers: nn.Module, path: str) -> nn.Module:
 
 
 class _Graph:
-    """The whole step, compiled and recorded once, then replayed: the host launches one thing a step.
-
-    The first steps run compiled but unrecorded; they are steps like any other.
-    """
+    """The whole step, compiled and recorded. The first ones are compiled but not recorded: steps like any other."""
 
     def __init__(self, step: Step, layers: nn.Module) -> None:
         self.step = step
-        self.stream = torch.cuda.Stream()  # what a graph records must not have run on the default stream
         self.beside = torch.cuda.Stream()
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.inputs: Batch | None = None
-        self.done = 0
         self.forward = compiled(lambda batch: step.forward(layers, batch))
         self.see = compiled(step.watch.see)
         if isinstance(step.optimiser.optimizer, LARS):  # torch's own are fused already
             step.optimiser.optimizer.compile()
+        self.recorded = Recorded(self._all, step.fabric.device)
 
     def __call__(self, batch: Batch) -> None:
-        if self.inputs is None:
-            self.inputs = Batch(*(None if part is None else part.clone() for part in batch))  # type: ignore[arg-type]
-        for mine, given in zip(self.inputs, batch, strict=True):
-            if mine is not None and given is not None:
-                mine.copy_(given)
-        if self.graph is not None:
-            self.graph.replay()
-            return
         try:
-            self._unrecorded() if self.done < _WARM_UP else self._record()
+            self.recorded(*batch)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
+            if self.recorded.graph is not None:
+                raise
             reason = " ".join(str(error).split())[:300]
             raise InputError(
                 f"compile: the step cannot run as one graph ({reason}); set compile to forward or off"
             ) from error
-        self.done += 1
 
-    def _unrecorded(self) -> None:
-        self.stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self.stream):
-            self._all()
-        torch.cuda.current_stream().wait_stream(self.stream)
-
-    def _record(self) -> None:
-        graph = torch.cuda.CUDAGraph()
-        # The graph of an earlier run, were it collected while this one is recorded, would end the recording.
-        gc.collect()
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            with torch.cuda.graph(graph, stream=self.stream):
-                self._all()
-        finally:
-            if collects:
-                gc.enable()
-        self.graph = graph
-        graph.replay()
-
-    def _all(self) -> None:
+    def _all(self, images: Tensor, samples: Tensor, labels: Tensor | None) -> None:
         step = self.step
         step.optimiser.zero_grad()
-        seen = self.forward(self.inputs)
+        seen = self.forward(Batch(images, samples, labels))
         # Watching is many small kernels: on a stream of their own they run beside the large ones of the backward pass.
         self.beside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.beside):

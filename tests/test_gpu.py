@@ -255,6 +255,9 @@ def test_the_compiled_stem_is_the_plain_one(stem):
         results.append((out.float(), gradient))
     for plain, by_patches in zip(*results, strict=True):
         torch.testing.assert_close(by_patches, plain, rtol=0.02, atol=0.01 * float(plain.abs().max()))
+    traced = []
+    torch.compile(convolution, backend=lambda graph, _: traced.append(graph.code) or graph)(views)
+    assert "framed" in traced[0]
 
 
 def test_vectors_are_converted_on_the_device():

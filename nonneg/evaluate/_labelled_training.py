@@ -25,6 +25,7 @@ from nonneg.training.loop import epoch_order
 from nonneg.views import ViewConfig, random_views
 
 _VALUES_AT_A_TIME = 2**24  # of views on a GPU: 64 MB
+_SMALL_SIDE = 64  # of images whose steps a GPU runs faster than the host launches them
 CROP_AND_FLIP = ViewConfig(crop_least=0.08, flip_p=0.5)
 
 
@@ -51,11 +52,13 @@ class Trial:
 
     @property
     def is_recordable(self) -> bool:
-        """Whether a step can be a CUDA graph, which spares the host hundreds of small launches.
+        """Whether a step is to be a CUDA graph, which spares the host hundreds of small launches.
 
+        With large images there is nothing to spare, and a graph holds on to its memory while test images are embedded.
         Networks that are not ours may wait for the device, which a graph cannot.
         """
-        return self.device.type == "cuda" and ":" not in self.model.config.encoder
+        is_small = max(self.train.images.shape[1:3]) <= _SMALL_SIDE
+        return self.device.type == "cuda" and is_small and ":" not in self.model.config.encoder
 
     def codes(self, views: Tensor, layer: Layer) -> Tensor:
         """`(batch, width)` float32 of views `(batch, channels, height, width)` in 0 to 1."""
@@ -170,6 +173,7 @@ def fit(
             hits = told()
             curve.append(float(hits.double().mean()))
             bar({"epoch": epoch + 1, "loss": mean_loss, "lr": lr})
+    del update  # and its memory: what torch imports on the way may keep this frame alive until the next collection
     return tuple(curve), hits.cpu().numpy()
 
 

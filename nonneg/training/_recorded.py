@@ -54,10 +54,11 @@ class Recorded:
         collects = gc.isenabled()
         gc.disable()
         try:
-            with torch.cuda.graph(graph, stream=self.stream):
+            # Other threads of the process may use the device meanwhile.
+            with torch.cuda.graph(graph, stream=self.stream, capture_error_mode="thread_local"):
                 self.work(*self.inputs)
         finally:
             if collects:
                 gc.enable()
-        self.graph = graph
         graph.replay()
+        self.graph = graph

@@ -8,7 +8,7 @@ import torch
 
 from nonneg.data import open_source
 from nonneg.evaluate import KINDS, PARTS, augmented_probe, corrupt, fine_tune, linear_probe, measure, neighbour_hits
-from nonneg.evaluate._labelled_training import _batches_together, prepared
+from nonneg.evaluate._labelled_training import Trial, _batches_together, prepared
 from nonneg.features import Features
 from nonneg.models import Model, ModelConfig
 from nonneg.studies import plan_for, reproduce
@@ -52,6 +52,21 @@ def test_training_with_labels_comes_to_what_the_cpus_does():
     for work in (fine_tune, augmented_probe):
         ours, theirs = (work(model, TRAIN, TEST, epochs=6, device=device).accuracy for device in ("cuda", "cpu"))
         assert ours == pytest.approx(theirs, abs=0.06)
+
+
+@pytest.mark.parametrize("work", [fine_tune, augmented_probe])
+def test_recorded_steps_come_to_what_plain_ones_do(work, monkeypatch):
+    torch.manual_seed(0)
+    model = Model(ModelConfig("convnet_8", channels=1))
+    replays = []
+    replay = torch.cuda.CUDAGraph.replay
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda graph: replays.append(replay(graph)))
+    recorded = work(model, TRAIN, TEST, epochs=6)
+    assert len(replays) > 20
+    monkeypatch.setattr(Trial, "is_recordable", False)
+    plain = work(model, TRAIN, TEST, epochs=6)
+    assert len(replays) < 30
+    assert recorded.curve == pytest.approx(plain.curve, abs=0.02)
 
 
 def test_a_resnet_is_fine_tuned_with_every_head():

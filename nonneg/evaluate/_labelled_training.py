@@ -25,7 +25,7 @@ from nonneg.training.loop import epoch_order
 from nonneg.views import ViewConfig, random_views
 
 _VALUES_AT_A_TIME = 2**24  # of views on a GPU: 64 MB
-_SMALL_SIDE = 64  # of images whose steps a GPU runs faster than the host launches them
+_SMALL_SIDE = 64  # images of more pixels a side keep a GPU busy while the host launches what comes next
 CROP_AND_FLIP = ViewConfig(crop_least=0.08, flip_p=0.5)
 
 
@@ -54,7 +54,7 @@ class Trial:
     def is_recordable(self) -> bool:
         """Whether a step is to be a CUDA graph, which spares the host hundreds of small launches.
 
-        With large images there is nothing to spare, and a graph holds on to its memory while test images are embedded.
+        With large images there is little to spare, and a graph holds on to its memory while test images are embedded.
         Networks that are not ours may wait for the device, which a graph cannot.
         """
         is_small = max(self.train.images.shape[1:3]) <= _SMALL_SIDE

@@ -13,7 +13,8 @@ class FewChannels(nn.Conv2d):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        compiles = torch.compiler.is_compiling() and not torch.compiler.is_exporting()  # to where nonneg may not be
+        # What is exported may run where nonneg, and so its operation, is not.
+        compiles = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
         if x.is_cuda and compiles and not x.requires_grad:
             return by_patches(x, self.weight, int(self.padding[0]))
         return super().forward(x)

@@ -29,7 +29,7 @@ class Recorded:
 
     def __call__(self, *inputs: Tensor | None) -> None:
         if not self.done:
-            self.inputs = tuple(None if given is None else given.clone() for given in inputs)
+            self.inputs = tuple(None if given is None else torch.empty_like(given) for given in inputs)
         for mine, given in zip(self.inputs, inputs, strict=True):
             if mine is not None and given is not None:
                 mine.copy_(given)

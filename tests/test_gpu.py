@@ -154,7 +154,7 @@ def test_the_three_paths_agree_on_the_first_losses(optimiser, precision, toleran
     for path in ("forward", "graph"):
         # The first epoch is five steps; from then on differences in rounding grow.
         assert runs[path][0] == pytest.approx(runs["off"][0], abs=tolerance), path
-        assert runs[path] == pytest.approx(runs["off"], abs=max(tolerance, 5e-2)), path
+        assert runs[path] == pytest.approx(runs["off"], abs=max(3 * tolerance, 5e-2)), path
     assert runs["graph"][-1] < runs["graph"][0]
 
 
@@ -258,6 +258,7 @@ def test_the_compiled_stem_is_the_plain_one(stem):
     traced = []
     torch.compile(convolution, backend=lambda graph, _: traced.append(graph.code) or graph)(views)
     assert "framed" in traced[0]
+    assert "framed" not in torch.export.export(convolution, (views,)).graph_module.code
 
 
 def test_vectors_are_converted_on_the_device():

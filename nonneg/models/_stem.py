@@ -13,8 +13,9 @@ class FewChannels(nn.Conv2d):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        # What is exported may run where nonneg, and so its operation, is not.
-        compiles = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
+        # What is exported may run where nonneg, and so its operation, is not. Of torch 2.11, is_exporting() is true
+        # in all that is compiled; the flag behind it is not.
+        compiles = torch.compiler.is_compiling() and not torch.compiler._is_exporting_flag
         if x.is_cuda and compiles and not x.requires_grad:
             return by_patches(x, self.weight, int(self.padding[0]))
         return super().forward(x)

@@ -16,6 +16,7 @@ from nonneg.models import Model, ModelConfig, ResNet, _stream
 from nonneg.rectify import KINDS, NonNegative
 from nonneg.training import load_recipe, read_log, train
 from nonneg.training._optimisers import LARS, set_learning_rate
+from nonneg.training._resume import copied_aside
 from nonneg.views import random_views
 
 pytestmark = [
@@ -210,6 +211,20 @@ def test_lars_never_waits_for_the_device():
         set_learning_rate(optimiser, 0.2)
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+def test_a_checkpoint_holds_what_was_there_and_nothing_waits_for_it():
+    weight = torch.zeros(2**26, device="cuda").view(2**13, 2, 64, 64).contiguous(memory_format=torch.channels_last)
+    copied_aside({"weight": weight})[1]()  # makes the memory on the host, which waits
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        copies, arrived = copied_aside({"weight": weight, "random": torch.zeros(5)})
+        weight.fill_(1)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    arrived()
+    assert not copies["weight"].any()
+    assert copies["weight"].is_contiguous(memory_format=torch.channels_last)  # as it lay: copied without a detour
 
 
 def test_embedding_on_the_device_is_the_cpus(monkeypatch):

@@ -6,24 +6,37 @@ holds the digest of the tensors, so that a damaged file is known as such.
 
 import hashlib
 import json
+import struct
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as save_tensors
 from torch import Tensor
 from torch.optim import Optimizer
 
-from nonneg.durable import read_plainly, said_plainly, write_bytes
+from nonneg.durable import read_plainly, replacing, said_plainly
 from nonneg.errors import InputError
 
 KEPT = 2
 _FORMAT = "1"
+_TYPES = {  # in the words of safetensors
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
 
 
 class _DamagedError(InputError):
@@ -48,10 +61,14 @@ class Checkpoints:
         self._writing: threading.Thread | None = None
         self._failure: BaseException | None = None
 
-    def save(self, checkpoint: Checkpoint) -> None:
-        """Begin to write; the tensors must be the caller's own copies. Waits for the one before."""
+    def save(self, checkpoint: Checkpoint, arrived: Callable[[], None] = lambda: None) -> None:
+        """Begin to write; the tensors must be the caller's own copies. Waits for the one before.
+
+        `arrived` is called, before they are read, where they are written: it returns when they hold what is to be
+        saved.
+        """
         self.wait()
-        self._writing = threading.Thread(target=self._write, args=(checkpoint,))
+        self._writing = threading.Thread(target=self._write, args=(checkpoint, arrived))
         self._writing.start()
 
     def wait(self) -> None:
@@ -63,18 +80,22 @@ class Checkpoints:
             failure, self._failure = self._failure, None
             raise failure
 
-    def _write(self, checkpoint: Checkpoint) -> None:
+    def _write(self, checkpoint: Checkpoint, arrived: Callable[[], None]) -> None:
         try:
             with said_plainly(self.folder):
                 self.folder.mkdir(exist_ok=True)
+            arrived()
+            tensors = {name: tensor.contiguous() for name, tensor in checkpoint.tensors.items()}
             header = {
                 "format": _FORMAT,
                 "step": str(checkpoint.step),
                 "data": checkpoint.data,
-                "sha256": _digest(checkpoint.tensors),
+                "sha256": _digest(tensors),
             }
             path = self._path(checkpoint.step)
-            write_bytes(path, save_tensors(dict(checkpoint.tensors), header))
+            with replacing(path) as file:
+                for piece in _laid_out(tensors, header):
+                    file.write(piece)
             # Only now are damaged ones of no use to anybody.
             for damaged in set(self._passed_over) - {path}:
                 damaged.unlink(missing_ok=True)
@@ -137,12 +158,36 @@ def _read(path: Path) -> Checkpoint:
     return Checkpoint(step, data, tensors)
 
 
+def _laid_out(tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> Iterator[bytes | memoryview]:
+    """A safetensors file, piece by piece.
+
+    The library lays out the whole file in memory and keeps Python's lock meanwhile, which the thread that feeds a GPU
+    cannot spare; or it writes a file that is neither flushed to disk nor readable by others.
+    """
+    # Wide types first: each tensor lies where its type may lie in memory.
+    ordered = sorted(tensors.items(), key=lambda entry: (-entry[1].element_size(), entry[0]))
+    ends = list(accumulate(tensor.nbytes for _, tensor in ordered))
+    entries: dict[str, Any] = {"__metadata__": dict(header)}
+    for (name, tensor), end in zip(ordered, ends, strict=True):
+        place = [end - tensor.nbytes, end]
+        entries[name] = {"dtype": _TYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": place}
+    text = json.dumps(entries).encode()
+    text += b" " * (-len(text) % 8)
+    yield struct.pack("<Q", len(text)) + text
+    for _, tensor in ordered:
+        yield _bytes_of(tensor)
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
+    return memoryview(tensor.view(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
+
+
 def _digest(tensors: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
-        digest.update(memoryview(tensor.contiguous().view(-1).view(torch.uint8).numpy()))  # type: ignore[arg-type]
+        digest.update(_bytes_of(tensor.contiguous()))
     return digest.hexdigest()
 
 

@@ -1,6 +1,7 @@
 """A run's whole state, to a checkpoint and back."""
 
 import hashlib
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -29,12 +30,30 @@ def save_state(run: RunFolder, step: Step, data: str, done: int, epoch: int) -> 
         tensors |= {f"random.cuda.{rank}": state for rank, state in enumerate(states)}
 
     def begin_to_write() -> None:
-        copies = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
-        run.checkpoints.save(Checkpoint(done, data, copies))
+        run.checkpoints.wait()  # first: it may still hold the memory that the copies go to
+        copies, arrived = copied_aside(tensors)
+        run.checkpoints.save(Checkpoint(done, data, copies), arrived)
 
     by_first(step.fabric, begin_to_write)
     if not step.fabric.is_global_zero:
         step.watch.clear()  # the first process has the sums of all now
+
+
+def copied_aside(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Callable[[], None]]:
+    """Copies in the host's memory, and what to call before they are read.
+
+    A GPU copies as soon as it comes to it, before whatever it is given next. Nothing waits for it here: while the
+    host waited, the GPU would have nothing to do.
+    """
+    on_gpu = {tensor.device for tensor in tensors.values() if tensor.is_cuda}
+    copies = {name: t.detach().to("cpu", copy=True, non_blocking=t.is_cuda) for name, t in tensors.items()}
+    copied = [torch.cuda.current_stream(device).record_event() for device in on_gpu]
+
+    def arrived() -> None:
+        for event in copied:
+            event.synchronize()
+
+    return copies, arrived
 
 
 def restore_state(run: RunFolder, step: Step, data: str, per_epoch: int) -> int:

@@ -310,6 +310,27 @@ def test_only_the_newest_two_checkpoints_are_kept(tmp_path):
     assert names == ["step-000000016.safetensors", "step-000000020.safetensors"]
 
 
+def test_tensors_of_every_kind_are_what_safetensors_reads(tmp_path):
+    kinds = (torch.float64, torch.bfloat16, torch.float16, torch.int32, torch.int16, torch.int8, torch.uint8)
+    tensors = {str(kind): torch.arange(5).to(kind) for kind in kinds}
+    tensors |= {
+        "scalar": torch.tensor(3),
+        "nothing": torch.empty(0, 3),
+        "flags": torch.tensor([True, False]),
+        "channels last": torch.rand(2, 3, 4, 4).contiguous(memory_format=torch.channels_last),
+    }
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(Checkpoint(1, "data", tensors))
+    checkpoints.wait()
+    (path,) = tmp_path.iterdir()
+    with safe_open(path, "pt") as file:
+        assert (file.metadata()["step"], file.metadata()["data"]) == ("1", "data")
+    read = load_file(path)
+    assert read.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        torch.testing.assert_close(read[name], tensor, rtol=0, atol=0)
+
+
 def test_a_full_disk_is_said_and_the_last_good_checkpoint_stays(tmp_path):
     checkpoints = Checkpoints(tmp_path / "checkpoints")
     checkpoints.save(Checkpoint(1, "data", {"learner.a": torch.ones(10)}))

@@ -15,6 +15,7 @@ _By = Literal[
     "unrectified-activation",
     "variance",
     "mutual-information",
+    "elimination",
     "sepin",
     "random",
 ]

@@ -7,6 +7,7 @@ from nonneg.evaluate._columns import with_columns
 from nonneg.evaluate._corruptions import KINDS, corrupt, corrupted_source
 from nonneg.evaluate._figures import PARTS, Figure, fine_tuning_figure
 from nonneg.evaluate._fine_tune import FineTuned, fine_tune
+from nonneg.evaluate._logistic import fit_logistic
 from nonneg.evaluate._matching import Matching, aligned, match_features
 from nonneg.evaluate._measure import USUAL_PARTS, measure, measure_subject
 from nonneg.evaluate._measurement import Measured, Measurement, require_table
@@ -42,6 +43,7 @@ __all__ = [
     "few_labels",
     "fine_tune",
     "fine_tuning_figure",
+    "fit_logistic",
     "fit_probe",
     "linear_probe",
     "match_features",

@@ -2,11 +2,12 @@
 
 from nonneg.select._folders import Selected, select_folder, sweep_folders
 from nonneg.select._keep import SELECTORS, keep, named_selector
-from nonneg.select._selectors import ExpectedActivation, MutualInformation, RandomFeatures, Sepin, Variance
+from nonneg.select._selectors import Elimination, ExpectedActivation, MutualInformation, RandomFeatures, Sepin, Variance
 from nonneg.select._sweep import Point, Sweep, sweep
 
 __all__ = [
     "SELECTORS",
+    "Elimination",
     "ExpectedActivation",
     "MutualInformation",
     "Point",

@@ -11,7 +11,7 @@ from nonneg.errors import InputError
 from nonneg.evaluate import aligned, with_columns
 from nonneg.features import Features
 from nonneg.select._scores import Array
-from nonneg.select._selectors import ExpectedActivation, MutualInformation, RandomFeatures, Sepin, Variance
+from nonneg.select._selectors import Elimination, ExpectedActivation, MutualInformation, RandomFeatures, Sepin, Variance
 
 # What the command line calls them: how many to keep and a seed, to a selector.
 SELECTORS: Mapping[str, Callable[[int, int], Any]] = {
@@ -20,6 +20,7 @@ SELECTORS: Mapping[str, Callable[[int, int], Any]] = {
     "unrectified-activation": lambda keep, seed: ExpectedActivation(keep, rectify=False),
     "variance": lambda keep, seed: Variance(keep),
     "mutual-information": lambda keep, seed: MutualInformation(keep),
+    "elimination": lambda keep, seed: Elimination(keep),
     "sepin": lambda keep, seed: Sepin(keep, random_state=seed),
     "random": lambda keep, seed: RandomFeatures(keep, random_state=seed),
 }

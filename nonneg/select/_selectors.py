@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from nonneg import metrics
 from nonneg.errors import InputError
+from nonneg.select._elimination import last_left_out
 from nonneg.select._scores import Array, expected_activation, mutual_information, variance
 
 
@@ -40,6 +41,14 @@ class _Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         X = validate_data(self, X, accept_sparse="csr", dtype=dtype, ensure_min_samples=least)
         require_count(self.n_features_to_select, X.shape[1], "n_features_to_select is")
         return X
+
+    def _labels(self, y: Any, X: Any) -> Any:
+        if y is None:
+            raise InputError(f"{type(self).__name__}: requires y to be passed, but the target y is None")
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        check_classification_targets(y)
+        return y
 
     def _kept_by(self, scores: Array) -> Self:
         self.scores_ = scores
@@ -157,14 +166,49 @@ class MutualInformation(_Selector):
     def fit(self, X: Any, y: Any) -> Self:
         """Score the features of `(samples, features)`, NumPy or CSR, by labels `(samples,)`."""
         X = self._validated(X)
-        if y is None:
-            raise InputError("MutualInformation: requires y to be passed, but the target y is None")
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(X, y)
-        check_classification_targets(y)
+        y = self._labels(y, X)
         if np.asarray(self.bins).dtype.kind not in "iu" or self.bins < 1:
             raise InputError(f"bins is {self.bins!r}, expected a whole number, at least 1")
         return self._kept_by(mutual_information(X, y, int(self.bins)))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+class Elimination(_Selector):
+    """Keeps the features that a linear probe of the label can do without least, all taken together.
+
+    A probe is fitted; the features that it would miss least are left out one by one, the other weights making up for
+    each; after an eighth of them it is fitted again, and so on to the last one.
+
+    Args:
+        n_features_to_select: how many to keep.
+        alpha: strength of the probe's regularisation, beside its mean loss; features are standardised for it.
+        device: where to compute; None is a CUDA device if there is one.
+
+    Attributes:
+        scores_: `(features,)`, 1 for the feature left out first, and so on; 0 for those that never vary.
+
+    Example:
+        >>> X = np.array([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+        >>> Elimination(1).fit(X, ["cat", "cat", "dog", "dog"]).get_support()
+        array([ True, False])
+    """
+
+    def __init__(self, n_features_to_select: int = 512, alpha: float = 0.02, device: str | None = None) -> None:
+        self.n_features_to_select = n_features_to_select
+        self.alpha = alpha
+        self.device = device
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Rank the features of `(samples, features)`, NumPy or CSR (made dense), by labels `(samples,)`."""
+        X = self._validated(X)
+        y = self._labels(y, X)
+        if not isinstance(self.alpha, (int, float)) or not 0 < self.alpha < np.inf:
+            raise InputError(f"alpha is {self.alpha!r}, expected a number above 0")
+        return self._kept_by(last_left_out(X, y, float(self.alpha), self.device))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from nonneg import Features, InputError, metrics
 from nonneg.select import (
+    Elimination,
     ExpectedActivation,
     MutualInformation,
     RandomFeatures,
@@ -99,7 +100,49 @@ def test_sepin_draws_no_more_samples_than_it_may():
     np.testing.assert_allclose(found, Sepin(1).fit(X[drawn], views=X[drawn] ** 2).scores_)
 
 
-@pytest.mark.parametrize("selector", PLAIN, ids=lambda selector: type(selector).__name__)
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_elimination_leaves_out_what_a_probe_misses_least(codes, make):
+    rng = np.random.default_rng(1)
+    X = np.hstack((codes, codes[:, :3] + 0.5 * rng.normal(size=(60, 3))))
+    labels = np.argmax(X[:, :3] + 0.5 * rng.normal(size=(60, 3)), axis=1)
+    left = [feature for feature in range(11) if X[:, feature].any()]
+    standard = (X - X.mean(0)) / np.where(X.std(0) > 0, X.std(0), 1)
+    order = []
+    while left:
+        part = standard[:, left]
+        weight = LogisticRegression(C=1 / (0.02 * 60), tol=1e-10, max_iter=10_000).fit(part, labels).coef_
+        curvature = part.T @ part / 60 + 0.04 * np.eye(len(left))
+        stays = list(range(len(left)))
+        for _ in range(2 if len(left) > 8 else 1):
+            rises = {}
+            for out in stays:
+                # The least rise of a quadratic loss with this feature's weights at 0 and the others free.
+                others = [i for i in stays if i != out]
+                gone = [i for i in range(len(left)) if i not in others]
+                block = curvature[np.ix_(gone, gone)]
+                if others:
+                    cross = curvature[np.ix_(gone, others)]
+                    block = block - cross @ np.linalg.solve(curvature[np.ix_(others, others)], cross.T)
+                rises[out] = np.trace(weight[:, gone] @ block @ weight[:, gone].T)
+            stays.remove(min(rises, key=rises.get))
+            order.append(left[min(rises, key=rises.get)])
+        left = [left[i] for i in stays]
+    expected = [order.index(feature) + 1 if feature in order else 0 for feature in range(11)]
+    assert Elimination(2).fit(make(X), labels).scores_.tolist() == expected
+
+
+def test_elimination_keeps_one_of_two_that_tell_the_same(labelled):
+    train, test = labelled
+    X, Y = (np.hstack((f.codes, f.codes[:, :2] * 3)) for f in (train, test))  # 16 is 0 again, 17 is 1 again
+    selector = Elimination(4).fit(X, train.labels)
+    kept = set(selector.get_support(indices=True).tolist())
+    assert {2, 3} < kept and len(kept & {0, 16}) == len(kept & {1, 17}) == 1
+    fitted = LogisticRegression().fit(selector.transform(X), train.labels)
+    assert fitted.score(selector.transform(Y), test.labels) > 0.9
+    assert np.array_equal(Elimination(9).fit(X, train.labels).scores_, selector.scores_)  # however many are kept
+
+
+@pytest.mark.parametrize("selector", [*PLAIN, Elimination(1)], ids=lambda selector: type(selector).__name__)
 def test_scikit_learn_accepts_it(selector):
     check_estimator(selector, on_skip=None)
 
@@ -139,6 +182,11 @@ def test_labels_and_views_are_asked_for(codes):
         MutualInformation(1).fit(codes, None)
     with pytest.raises(InputError, match="bins is 0, expected a whole number"):
         MutualInformation(1, bins=0).fit(codes, np.arange(60) % 2)
+    with pytest.raises(InputError, match="Elimination: requires y to be passed, but the target y is None"):
+        Elimination(1).fit(codes, None)
+    for alpha in (0, -1.0, float("nan"), float("inf"), "a"):
+        with pytest.raises(InputError, match=r"alpha is .*, expected a number above 0"):
+            Elimination(1, alpha=alpha).fit(codes, np.arange(60) % 2)
     with pytest.raises(InputError, match="views is None, expected features of a second view"):
         Sepin(1).fit(codes)
     with pytest.raises(InputError, match="max_samples is 1, expected a whole number, at least 2"):

@@ -22,6 +22,7 @@ _LINES = {
     "unrectified-activation": ("#9a5fb4", "D"),
     "variance": ("#3b7dd8", "s"),
     "mutual-information": ("#4c9f70", "^"),
+    "elimination": ("#2f4b5c", "p"),
     "sepin": ("#b5484a", "X"),
     "random": ("#8a8f98", "o"),
 }

@@ -1,5 +1,6 @@
 """Feature selectors in the manner of scikit-learn: `fit`, then `transform` or `get_support`."""
 
+import numbers
 from typing import Any, Self
 
 import numpy as np
@@ -186,7 +187,6 @@ class Elimination(_Selector):
     Args:
         n_features_to_select: how many to keep.
         alpha: strength of the probe's regularisation, beside its mean loss; features are standardised for it.
-        device: where to compute; None is a CUDA device if there is one.
 
     Attributes:
         scores_: `(features,)`, 1 for the feature left out first, and so on; 0 for those that never vary.
@@ -197,18 +197,19 @@ class Elimination(_Selector):
         array([ True, False])
     """
 
-    def __init__(self, n_features_to_select: int = 512, alpha: float = 0.02, device: str | None = None) -> None:
+    def __init__(self, n_features_to_select: int = 512, alpha: float = 0.02) -> None:
         self.n_features_to_select = n_features_to_select
         self.alpha = alpha
-        self.device = device
 
     def fit(self, X: Any, y: Any) -> Self:
         """Rank the features of `(samples, features)`, NumPy or CSR (made dense), by labels `(samples,)`."""
         X = self._validated(X)
         y = self._labels(y, X)
-        if not isinstance(self.alpha, (int, float)) or not 0 < self.alpha < np.inf:
-            raise InputError(f"alpha is {self.alpha!r}, expected a number above 0")
-        return self._kept_by(last_left_out(X, y, float(self.alpha), self.device))
+        alpha: Any = self.alpha
+        is_number = isinstance(alpha, numbers.Real) and not isinstance(alpha, bool)
+        if not is_number or not 1e-8 <= alpha <= 1e8:
+            raise InputError(f"alpha is {alpha!r}, expected a number from 1e-8 to 1e8")
+        return self._kept_by(last_left_out(X, y, float(alpha)))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

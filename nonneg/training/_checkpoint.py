@@ -36,6 +36,12 @@ _TYPES = {  # in the words of safetensors
     torch.int8: "I8",
     torch.uint8: "U8",
     torch.bool: "BOOL",
+    torch.uint64: "U64",
+    torch.uint32: "U32",
+    torch.uint16: "U16",
+    torch.complex64: "C64",
+    torch.float8_e4m3fn: "F8_E4M3",
+    torch.float8_e5m2: "F8_E5M2",
 }
 
 
@@ -68,6 +74,9 @@ class Checkpoints:
         saved.
         """
         self.wait()
+        for name, tensor in checkpoint.tensors.items():
+            if tensor.dtype not in _TYPES:
+                raise InputError(f"{name} is of type {tensor.dtype}, which a checkpoint cannot hold")
         self._writing = threading.Thread(target=self._write, args=(checkpoint, arrived))
         self._writing.start()
 

@@ -142,6 +142,28 @@ def test_elimination_keeps_one_of_two_that_tell_the_same(labelled):
     assert np.array_equal(Elimination(9).fit(X, train.labels).scores_, selector.scores_)  # however many are kept
 
 
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_elimination_ranks_last_what_varies_by_rounding_alone(codes, make):
+    labels = np.arange(60) % 3
+    still = np.hstack((codes[:, :5], np.full((60, 1), 0.1), np.zeros((60, 1)), np.full((60, 1), 1e9 + 0.1)))
+    found = Elimination(2).fit(make(still), labels).scores_
+    assert found[5:].tolist() == [0, 0, 0]
+    np.testing.assert_array_equal(found[:5], Elimination(2).fit(make(codes[:, :5]), labels).scores_)
+    assert not Elimination(2).fit(make(still[:, 5:]), labels).scores_.any()
+    for size in (1e160, 1e-200):  # squares of such numbers are infinite, or nothing
+        np.testing.assert_array_equal(Elimination(2).fit(make(codes[:, :5] * size), labels).scores_, found[:5])
+
+
+def test_elimination_keeps_the_first_of_equals():
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        labels = rng.integers(0, 4, 300)
+        X = rng.normal(size=(300, 6))
+        X[:, :3] += np.eye(4)[labels][:, :3]
+        scores = Elimination(3, alpha=np.float32(0.02)).fit(np.hstack((X, X)), labels).scores_
+        assert (scores[:6] > scores[6:]).all()
+
+
 @pytest.mark.parametrize("selector", [*PLAIN, Elimination(1)], ids=lambda selector: type(selector).__name__)
 def test_scikit_learn_accepts_it(selector):
     check_estimator(selector, on_skip=None)
@@ -184,8 +206,8 @@ def test_labels_and_views_are_asked_for(codes):
         MutualInformation(1, bins=0).fit(codes, np.arange(60) % 2)
     with pytest.raises(InputError, match="Elimination: requires y to be passed, but the target y is None"):
         Elimination(1).fit(codes, None)
-    for alpha in (0, -1.0, float("nan"), float("inf"), "a"):
-        with pytest.raises(InputError, match=r"alpha is .*, expected a number above 0"):
+    for alpha in (0, -1.0, 1e-20, 10**400, float("nan"), float("inf"), True, "a"):
+        with pytest.raises(InputError, match=r"alpha is .*, expected a number from 1e-8 to 1e8"):
             Elimination(1, alpha=alpha).fit(codes, np.arange(60) % 2)
     with pytest.raises(InputError, match="views is None, expected features of a second view"):
         Sepin(1).fit(codes)

@@ -13,7 +13,7 @@ class FewChannels(nn.Conv2d):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        # What is exported may run where nonneg, and so its operation, is not. Of torch 2.11, is_exporting() is true
+        # What is exported may run where nonneg, and so its operation, is not. In torch 2.11, is_exporting() is true
         # in all that is compiled; the flag behind it is not. Were it gone one day, this would be the plain convolution.
         exports = getattr(torch.compiler, "_is_exporting_flag", True)
         if x.is_cuda and torch.compiler.is_compiling() and not exports and not x.requires_grad:

@@ -43,14 +43,6 @@ class _Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         require_count(self.n_features_to_select, X.shape[1], "n_features_to_select is")
         return X
 
-    def _labels(self, y: Any, X: Any) -> Any:
-        if y is None:
-            raise InputError(f"{type(self).__name__}: requires y to be passed, but the target y is None")
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(X, y)
-        check_classification_targets(y)
-        return y
-
     def _kept_by(self, scores: Array) -> Self:
         self.scores_ = scores
         self.support_ = np.zeros(len(scores), bool)
@@ -64,6 +56,24 @@ class _Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        return tags
+
+
+class _LabelledSelector(_Selector):
+    """Keeps features by what they tell of labels."""
+
+    def _validated_both(self, X: Any, y: Any) -> tuple[Any, Any]:
+        X = self._validated(X)
+        if y is None:
+            raise InputError(f"{type(self).__name__}: requires y to be passed, but the target y is None")
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        check_classification_targets(y)
+        return X, y
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
         return tags
 
 
@@ -144,7 +154,7 @@ class RandomFeatures(_Selector):
         return self._kept_by(check_random_state(self.random_state).random_sample(X.shape[1]))
 
 
-class MutualInformation(_Selector):
+class MutualInformation(_LabelledSelector):
     """Keeps the features that tell most about the label.
 
     Args:
@@ -166,19 +176,13 @@ class MutualInformation(_Selector):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Score the features of `(samples, features)`, NumPy or CSR, by labels `(samples,)`."""
-        X = self._validated(X)
-        y = self._labels(y, X)
+        X, y = self._validated_both(X, y)
         if np.asarray(self.bins).dtype.kind not in "iu" or self.bins < 1:
             raise InputError(f"bins is {self.bins!r}, expected a whole number, at least 1")
         return self._kept_by(mutual_information(X, y, int(self.bins)))
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
 
-
-class Elimination(_Selector):
+class Elimination(_LabelledSelector):
     """Keeps the features that a linear probe of the label can do without least, all taken together.
 
     A probe is fitted; the features that it would miss least are left out one by one, the other weights making up for
@@ -203,18 +207,12 @@ class Elimination(_Selector):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Rank the features of `(samples, features)`, NumPy or CSR (made dense), by labels `(samples,)`."""
-        X = self._validated(X)
-        y = self._labels(y, X)
+        X, y = self._validated_both(X, y)
         alpha: Any = self.alpha
         is_number = isinstance(alpha, numbers.Real) and not isinstance(alpha, bool)
         if not is_number or not 1e-8 <= alpha <= 1e8:
             raise InputError(f"alpha is {alpha!r}, expected a number from 1e-8 to 1e8")
         return self._kept_by(last_left_out(X, y, float(alpha)))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
 
 
 class Sepin(_Selector):

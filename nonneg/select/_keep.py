@@ -83,6 +83,8 @@ def fitted(selector: Any, features: Features, views: Features | None = None) -> 
     if features.labels is None or not (features.labels >= 0).any():
         raise InputError(f"{type(own).__name__}: the features have no labels, expected some to choose by")
     told = features.labels >= 0
+    if len(found := np.unique(features.labels[told])) < 2:
+        raise InputError(f"{type(own).__name__}: all labels are {found[0]}, expected two classes or more to choose by")
     codes = features.codes if told.all() else features.codes[told]
     return own.fit(codes, features.labels[told])
 

@@ -43,6 +43,7 @@ HEADS: dict[str, dict[str, Any]] = {  # name to whether it has a projector of it
 }
 STARTS = ("scratch", "fine-tuned")
 _PLAN, _DONE, _RUNS, _FEATURES = "plan.json", "done", "runs", "features"
+_NOTES = "notes.md"  # beside the page's pictures: what else whoever made the page wants it to say
 _PICTURES, _MATCHING, _COMMITS = "pictures", "matching", "commits"
 
 Step = tuple[str, Callable[[], Any]]
@@ -174,7 +175,10 @@ class Study:
 
     def write_page(self) -> Path:
         """What is done so far."""
-        return write_page(self.page, self.plan, {name: self.read(name) for name, _ in self.steps()}, self._commits())
+        notes = self.page.with_suffix("") / _NOTES
+        told = notes.read_text() if notes.is_file() else ""
+        done = {name: self.read(name) for name, _ in self.steps()}
+        return write_page(self.page, self.plan, done, self._commits(), told)
 
     def _commits(self) -> list[str]:
         """Of the code that made runs and figures: it may have changed on the way."""
@@ -258,15 +262,21 @@ class Study:
         return {"accuracy": found.accuracy, "curve": list(found.curve), "epochs": epochs}
 
     def activation(self, activation: Activation) -> dict[str, Any]:
-        """One map at the projector's end, all else equal, seed 0; or why it could not be trained."""
+        """One map at the projector's end, all else equal, seed 0; if it diverges, at a tenth of lr, and why."""
         config = dataclasses.replace(self._with_epochs(self.config, self.plan.ablation_epochs), rectify=activation)
+        slower = dataclasses.replace(config, lr=config.lr / 10)  # for maps with which the recipe's rate is too fast
+        failed = {}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "NonNegative.* is a control")  # the page says so
-            try:
-                run = self._trained(config, f"activation-{activation}", activation)
-            except UntrainableError as error:
-                return {"failed": str(error)}
-            return measure_subject(open_subject(str(run)), ("structure", "probe", "neighbours")).to_dict()
+            for tried, name in ((config, f"activation-{activation}"), (slower, f"activation-{activation}-slower")):
+                try:
+                    run = self._trained(tried, name, activation)
+                except UntrainableError as error:
+                    failed = failed or {"failed": str(error)}
+                    continue
+                found = measure_subject(open_subject(str(run)), ("structure", "probe", "neighbours"))
+                return found.to_dict() | failed | {"lr": tried.lr}
+        return failed
 
     def pictures(self) -> dict[str, str]:
         """Caption to file name, in the page's folder: test features of seed 0 with their images."""

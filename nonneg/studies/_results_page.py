@@ -44,9 +44,13 @@ _HEADLINES = (
 _NEEDED = {"probe": "encoder", "class_consistency_supported": "projector", "sparsity": "projector"}
 _NEEDED |= {"live": "projector", "precision_at_10": "projector"}
 _ALL = "all features"
+_SETTLED = {
+    "digits": "The recipe's views and width, though, were settled by hand while looking at such figures of CL and NCL,"
+    " seeds 0 and 1."
+}
 
 
-def write_page(path: Path, plan: Plan, results: Results, commits: Sequence[str] = ()) -> Path:
+def write_page(path: Path, plan: Plan, results: Results, commits: Sequence[str] = (), notes: str = "") -> Path:
     """Write what is done so far; steps that are missing are named at the end.
 
     Args:
@@ -54,10 +58,12 @@ def write_page(path: Path, plan: Plan, results: Results, commits: Sequence[str] 
         plan: what was to be done.
         results: figures by the names of the steps, None where a step is not done.
         commits: of the code that made them, beside those that the figures name.
+        notes: Markdown for the top of the page.
     """
     folder = path.with_suffix("")
     sections = [
         _head(plan),
+        notes.strip(),
         _side_by_side(plan, results),
         _matching(results),
         _selection(plan.recipe, results, folder),
@@ -75,7 +81,8 @@ def _head(plan: Plan) -> str:
     return (
         f"# {plan.recipe}: CL and NCL, side by side\n\n"
         "Contrastive learning without (CL) and with (NCL) a non-negative map at the projector's end; all else is the"
-        f" same. Figures are of the test split; nothing was chosen by them. {MADE_BY}"
+        " same. Figures are of the test split; no seed, no epoch and no probe's regularisation was chosen by them. "
+        + " ".join([*([_SETTLED[plan.recipe]] if plan.recipe in _SETTLED else []), MADE_BY])
     )
 
 
@@ -97,7 +104,8 @@ def _side_by_side(plan: Plan, results: Results) -> str:
         headings, main = headings[:-1], [cells[:-1] for cells in main]
     spread = "± is the standard deviation over seeds; differences are paired over seeds, with 95% interval and p of a"
     several = len(columns["CL"]) > 1
-    note = f"{spread} t-test." if several else "One seed: brackets are 95% intervals over test samples."
+    weak = "Few seeds make a weak test, and p is not corrected for the number of rows."
+    note = f"{spread} t-test. {weak}" if several else "One seed: brackets are 95% intervals over test samples."
     lines = ["## Side by side", _table(headings, main), note]
     if others:
         lines += ["<details><summary>All other figures</summary>", _table(found.headings(), others), "</details>"]
@@ -121,19 +129,22 @@ def _matching(results: Results) -> str:
     rows = [
         [
             side,
-            f"{told['agreement']:.3f}",
+            f"{told['agreement']:.3f}" + (f" ± {told['standard_error']:.3f}" if told.get("standard_error") else ""),
             f"{told['floor']:.3f}",
             *(f"{count} of {told['live'][0]}" for count in told["at_least"].values()),
         ]
         for side, told in found.items()
     ]
     levels = next(iter(found.values()))["at_least"]
+    error = "; ± is the standard error over seeds" if any("±" in row[1] for row in rows) else ""
     return "\n\n".join(
         [
             "## The same features in every seed?",
             _table(["", "mean matched cosine", "by chance", *(f"stable at {level} or more" for level in levels)], rows),
             "Live features of independently trained networks, matched one to one over the test samples (Hungarian"
-            " method). CL's features are free up to a rotation; up to sign they are given the benefit of it.",
+            f" method){error}. Stable is a feature of seed 0 by its mean cosine with its"
+            " partners in the other seeds. CL's features are free up to a rotation; up to sign they are given the"
+            " benefit of it.",
         ]
     )
 
@@ -152,8 +163,8 @@ def _selection(recipe: str, results: Results, folder: Path) -> str:
             "## Fewer features",
             *(f"![Over the number of features]({folder.name}/{file.name})" for file in drawn),
             *tables,
-            "Probe on the projector's features / precision@10. Seed 0. Selectors and probe are fitted on the train"
-            " split.",
+            "Probe on the projector's features / precision@10 / bytes a sample. Seed 0. Selectors and probe are fitted"
+            " on the train split.",
             *([PUBLISHED_SELECTION[recipe]] if recipe in PUBLISHED_SELECTION else []),
         ]
     )
@@ -173,11 +184,12 @@ def _panels(found: Mapping[str, Any], figure: str) -> dict[str, dict[str, list[t
 def _selection_table(side: str, points: Sequence[Mapping[str, Any]]) -> str:
     counts = sorted({point["keep"] for point in points})
     *fewer, whole = counts
-    cells = {(point["by"], point["keep"]): f"{point['probe']:.1%} / {point['precision']:.1%}" for point in points}
-    size = {point["keep"]: f"{point['bytes']:,.0f}" for point in points if point["by"] in ("expected-activation", _ALL)}
+    cells = {
+        (point["by"], point["keep"]): f"{point['probe']:.1%} / {point['precision']:.1%} / {point['bytes']:,.0f}"
+        for point in points
+    }
     selectors = dict.fromkeys(point["by"] for point in points if point["by"] != _ALL)
     rows = [[by, *(cells[by, count] for count in fewer), cells[_ALL, whole]] for by in selectors]
-    rows.append(["bytes a sample, by expected activation", *(size.get(count, "—") for count in counts)])
     return _table([side, *(f"{count} features" for count in fewer), f"all {whole}"], rows)
 
 
@@ -225,11 +237,12 @@ def _activations(plan: Plan, results: Results) -> str:
     rows, failed = [], []
     for activation in ACTIVATIONS:
         if (told := results.get(f"activation, {activation}")) is not None:
-            figures = {} if "failed" in told else Measured.from_dict(told).figures
+            figures = Measured.from_dict(told).figures if "figures" in told else {}
             kept = [figures.get((key, layer)) for key, layer in _NEEDED.items()]  # type: ignore[arg-type]
             rows.append([activation, *("—" if figure is None else figure.form.format(figure.value) for figure in kept)])
             if "failed" in told:
-                failed.append(f"{activation}: {told['failed']}.")
+                again = f" Its row is of lr {told['lr']:g}." if figures else ""
+                failed.append(f"{activation}: {told['failed']}.{again}")
     if not rows:
         return ""
     headings = ["", "linear probe, encoder", "class consistency, 10 or more active", "sparsity", "live", "precision@10"]
@@ -272,7 +285,8 @@ def _how(plan: Plan, results: Results, commits: Sequence[str]) -> str:
         packages = ", ".join(f"{name} {version}" for name, version in told["packages"].items())
         made_at = ", ".join(dict.fromkeys([*(str(one["environment"]["commit"]) for one in made), *commits]))
         lines.append(f"**Hardware**: {told['device']}, {told['cores']} cores. **Software**: {packages}.")
-        lines.append(f"**Commit**: {made_at}. Training took {fmean(one['seconds'] for one in made):.0f} s a run.")
+        seconds = [f"{pick(one['seconds'] for one in made):.0f}" for pick in (min, max)]
+        lines.append(f"**Commit**: {made_at}. Training took {' to '.join(dict.fromkeys(seconds))} s a run.")
     if lacking:
         lines.append(f"**Not done yet**: {'; '.join(lacking)}.")
     return "\n\n".join(["## How", "\n".join(f"- {line}" for line in lines)])

@@ -91,6 +91,11 @@ def test_what_cannot_be_kept_is_refused(codes, chosen, message):
         keep(Features(codes), chosen)
 
 
+def test_labels_of_one_class_say_nothing_of_features(codes):
+    with pytest.raises(InputError, match="all labels are 3, expected two classes or more"):
+        keep(Features(codes, labels=np.full(len(codes), 3)), MutualInformation(3))
+
+
 def test_an_unknown_selector_is_refused():
     with pytest.raises(InputError, match="selector 'luck' is not known, expected one of expected-activation"):
         named_selector("luck", 3)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from nonneg.errors import InputError
+from nonneg.errors import InputError, UntrainableError
 from nonneg.studies import plan_for, reproduce
 from nonneg.studies._published import PUBLISHED
 from nonneg.studies._reproduce import Study, plan_file, refuse_another
@@ -33,6 +33,33 @@ def test_the_page_has_every_section_and_every_picture_it_names(done):
     pictures = re.findall(r"!\[[^\]]*\]\(([^)]*)\)", text)
     assert len(pictures) == 8 and all((page.parent / picture).stat().st_size > 500 for picture in pictures)
     assert "| linear probe, encoder |" in text and "SEPIN@10" in text and "NCE + MLP" in text and "Not done" not in text
+
+
+def test_notes_beside_the_pictures_stand_on_the_page(done, tmp_path):
+    out, page = done
+    for path in (page.with_suffix(""), out / "runs"):
+        shutil.copytree(path, tmp_path / path.name)
+    (tmp_path / "digits/notes.md").write_text("The images were **blue**.\n")
+    text = Study(PLAN, tmp_path / "runs", tmp_path / "digits.md").write_page().read_text()
+    assert text.index(" side by side\n") < text.index("The images were **blue**.") < text.index("## Side by side")
+
+
+def test_a_map_that_diverges_is_tried_again_more_slowly(tmp_path, monkeypatch):
+    study = Study(dataclasses.replace(PLAN, ablation_epochs=1), tmp_path / "runs", tmp_path / "digits.md")
+    usual, train_it = study.config.lr, study._trained
+
+    def diverges(config, name, title):
+        if config.lr == usual:
+            raise UntrainableError("the loss became nan")
+        return train_it(config, name, title)
+
+    monkeypatch.setattr(study, "_trained", diverges)
+    found = study.activation("exp")
+    assert found["lr"] == usual / 10 and found["failed"] == "the loss became nan" and found["figures"]
+    results = {"activation, exp": found, "activation, relu": {"failed": "all features died"}}
+    text = write_page(tmp_path / "page.md", study.plan, results).read_text()
+    assert f"exp: the loss became nan. Its row is of lr {usual / 10:g}." in text
+    assert "| relu | — |" in text and "relu: all features died." in text
 
 
 def test_training_from_scratch_needs_no_run(done, tmp_path):

@@ -265,7 +265,7 @@ class Study:
         """One map at the projector's end, all else equal, seed 0; if it diverges, at a tenth of lr, and why."""
         config = dataclasses.replace(self._with_epochs(self.config, self.plan.ablation_epochs), rectify=activation)
         slower = dataclasses.replace(config, lr=config.lr / 10)  # for maps with which the recipe's rate is too fast
-        failed = {}
+        failed: dict[str, Any] = {}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "NonNegative.* is a control")  # the page says so
             for tried, name in ((config, f"activation-{activation}"), (slower, f"activation-{activation}-slower")):

@@ -22,6 +22,7 @@ from nonneg.processes import Processes, started
 from nonneg.progress import progress_bar
 
 AS_TRAINED = -1
+_COMPARED = 1024  # images at a time
 
 
 def embed_data(
@@ -71,6 +72,7 @@ def embed_data(
         source = source_for(model, data, split, skip_broken=skip_broken, progress=progress)
     else:
         source = open_source(data, split, image_size=image_size, skip_broken=skip_broken, progress=progress)
+        source = _in_channels_of(model, source)
     layers: tuple[Layer, ...] = ("encoder", "projector") if layer == "both" else (layer,)
     out = _beside(run, source) if out is None else out
     folders = {name: out if len(layers) == 1 else out.with_name(f"{out.stem}-{name}{out.suffix}") for name in layers}
@@ -121,7 +123,7 @@ def source_for(
 ) -> Source:
     """Data with its images resized and cut as for the model's training; other sides and channels are refused."""
     source = open_source(data, split, image_size=model.config.resize, skip_broken=skip_broken, progress=progress)
-    require_channels(model, source)
+    source = _in_channels_of(model, source)
     side = model.config.image_size
     height, width = source.images.shape[1:3]
     if not side or (height, width) == (side, side):
@@ -133,6 +135,17 @@ def source_for(
         f"{source.name} has images of {width} x {height} pixels, the model was trained on {side} x {side};"
         f" nonneg embed takes them with --image-size {side}, which resizes image files, or 0, as they are"
     )
+
+
+def _in_channels_of(model: Model, source: Source) -> Source:
+    """As the model takes it. Files of grey images, which are read as RGB, are grey again for a model of one channel."""
+    images = source.images
+    if model.config.channels == 1 and images.shape[-1] == 3:
+        blocks = (images[start : start + _COMPARED] for start in range(0, len(images), _COMPARED))
+        if all((block == block[..., :1]).all() for block in blocks):
+            return dataclasses.replace(source, images=images[..., :1])
+    require_channels(model, source)
+    return source
 
 
 def _run_name(run: str) -> str:

@@ -277,7 +277,8 @@ def test_other_data_of_the_same_name_is_told_apart_and_opened_first(tmp_path):
     config = dataclasses.replace(load_recipe("digits"), epochs=1, warmup_epochs=1, accelerator="cpu")
     run = str(train(config, tmp_path / "run", progress=False))
     test = open_source("digits", "test")
-    for name, images in (("plain", test.images), ("dark", test.images // 4), ("colour", test.images.repeat(3, 3))):
+    coloured = np.concatenate([test.images, test.images // 2, test.images], axis=3)
+    for name, images in (("plain", test.images), ("dark", test.images // 4), ("colour", coloured)):
         (tmp_path / name).mkdir()
         np.savez(tmp_path / name / "val.npz", images=images, labels=test.labels)
     plain, dark, colour = (str(tmp_path / name / "val.npz") for name in ("plain", "dark", "colour"))

@@ -87,6 +87,25 @@ def test_bad_input_is_refused_before_anything_is_written(change, message, run, t
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_files_of_grey_images_are_grey_for_a_model_of_one_channel(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("NONNEG_CACHE", str(tmp_path / "cache"))
+    images = open_source("digits").images[:20]
+    for kind in ("grey", "colour"):
+        (tmp_path / kind).mkdir()
+        for i, image in enumerate(images):
+            pixels = image[..., 0] if kind == "grey" else np.concatenate([image, image, image // 2], axis=2)
+            Image.fromarray(pixels).save(tmp_path / kind / f"{i:02d}.png")
+    np.save(tmp_path / "arrays.npy", images)
+    codes = []
+    for name, size in (("grey", {}), ("arrays.npy", {}), ("grey", {"image_size": 0})):
+        embed_data(run, str(tmp_path / name), tmp_path / "a.features", **size, overwrite=True, progress=False)
+        codes.append(Features.load(tmp_path / "a.features").codes)
+    np.testing.assert_array_equal(codes[1], codes[0])
+    np.testing.assert_array_equal(codes[2], codes[0])
+    with pytest.raises(InputError, match="has images of 3 channels, the model expects 1"):
+        embed_data(run, str(tmp_path / "colour"), tmp_path / "b.features", progress=False)
+
+
 def test_images_are_cut_as_for_training(tmp_path, monkeypatch):
     monkeypatch.setenv("NONNEG_CACHE", str(tmp_path / "cache"))
     (tmp_path / "data").mkdir()

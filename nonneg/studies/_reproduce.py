@@ -45,6 +45,12 @@ STARTS = ("scratch", "fine-tuned")
 _PLAN, _DONE, _RUNS, _FEATURES = "plan.json", "done", "runs", "features"
 _NOTES = "notes.md"  # beside the page's pictures: what else whoever made the page wants it to say
 _PICTURES, _MATCHING, _COMMITS = "pictures", "matching", "commits"
+_HELD = {  # by the file of a step, named by the first word of the step
+    **{side: {"figures"} for side in SIDES},
+    _MATCHING: {"agreement", "floor", "live", "at_least"},
+    "selection": {"points"},
+    "supervised": {"accuracy", "curve"},
+}
 
 Step = tuple[str, Callable[[], Any]]
 
@@ -163,8 +169,10 @@ class Study:
             text = path.read_bytes()
         try:
             figures = json.loads(text)
-        except ValueError as error:
-            raise InputError(f"{path} is damaged; remove it, and what it held is done again") from error
+        except ValueError:
+            figures = None
+        if not _is_of(name, figures):
+            raise InputError(f"{path} is damaged; remove it, and what it held is done again")
         if name == _PICTURES and not all((self.page.with_suffix("") / file).is_file() for file in figures.values()):
             return None  # of another page
         return figures
@@ -316,6 +324,14 @@ class Study:
         if not epochs:
             return config
         return dataclasses.replace(config, epochs=epochs, warmup_epochs=min(config.warmup_epochs, epochs))
+
+
+def _is_of(name: str, figures: Any) -> bool:
+    """Whether figures have what the page takes from those of this step."""
+    if name == _COMMITS:
+        return isinstance(figures, list)
+    told = list(figures.values()) if name == _MATCHING and isinstance(figures, dict) else [figures]
+    return all(isinstance(one, dict) and _HELD.get(name.split(", ")[0], set()) <= one.keys() for one in told)
 
 
 def _place() -> str:

@@ -108,6 +108,19 @@ def test_what_is_done_is_not_done_again_and_what_is_lost_is(done, capfd):
     assert [name for name in after if after[name] != before[name]] == ["selection-ncl.json"]
 
 
+@pytest.mark.parametrize("step", ["cl-seed-0", "selection-ncl", "supervised-scratch-ce-seed-0", "matching", "pictures"])
+def test_figures_that_are_something_else_are_said_so(step, done, tmp_path):
+    out, page = done
+    shutil.copytree(out / "runs/done", tmp_path / "runs/done")
+    study = Study(PLAN, tmp_path / "runs", page)
+    assert [name for name, _ in study.steps() if study.read(name) is None] == []
+    for text in ("[]", '{"CL": 3}', "3", "{"):
+        (tmp_path / f"runs/done/{step}.json").write_text(text)
+        if (step, text) != ("pictures", '{"CL": 3}'):
+            with pytest.raises(InputError, match=rf"{step}\.json is damaged; remove it"):
+                study.write_page()
+
+
 def test_another_plan_in_the_same_folder_is_refused(done):
     out, page = done
     with pytest.raises(InputError, match="holds a reproduction with probe_epochs 1, not 2; go on with the same"):

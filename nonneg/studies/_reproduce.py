@@ -45,7 +45,7 @@ STARTS = ("scratch", "fine-tuned")
 _PLAN, _DONE, _RUNS, _FEATURES = "plan.json", "done", "runs", "features"
 _NOTES = "notes.md"  # beside the page's pictures: what else whoever made the page wants it to say
 _PICTURES, _MATCHING, _COMMITS = "pictures", "matching", "commits"
-_HELD = {  # by the file of a step, named by the first word of the step
+_HELD = {  # what the page takes from the file of a step, by the first word of the step's name
     **{side: {"figures"} for side in SIDES},
     _MATCHING: {"agreement", "floor", "live", "at_least"},
     "selection": {"points"},
@@ -330,6 +330,8 @@ def _is_of(name: str, figures: Any) -> bool:
     """Whether figures have what the page takes from those of this step."""
     if name == _COMMITS:
         return isinstance(figures, list)
+    if name == _PICTURES:
+        return isinstance(figures, dict) and all(isinstance(file, str) for file in figures.values())
     told = list(figures.values()) if name == _MATCHING and isinstance(figures, dict) else [figures]
     return all(isinstance(one, dict) and _HELD.get(name.split(", ")[0], set()) <= one.keys() for one in told)
 

@@ -46,7 +46,7 @@ _NEEDED |= {"live": "projector", "precision_at_10": "projector"}
 _ALL = "all features"
 _SETTLED = {
     "digits": "The recipe's views and width, though, were settled by hand while looking at such figures of CL and NCL,"
-    " seeds 0 and 1."
+    " seeds 0 and 1. "
 }
 
 
@@ -81,8 +81,8 @@ def _head(plan: Plan) -> str:
     return (
         f"# {plan.recipe}: CL and NCL, side by side\n\n"
         "Contrastive learning without (CL) and with (NCL) a non-negative map at the projector's end; all else is the"
-        " same. Figures are of the test split; no seed, no epoch and no probe's regularisation was chosen by them. "
-        + " ".join([*([_SETTLED[plan.recipe]] if plan.recipe in _SETTLED else []), MADE_BY])
+        " same. Figures are of the test split; no seed, no epoch and no probe's regularisation was chosen by them."
+        f" {_SETTLED.get(plan.recipe, '')}{MADE_BY}"
     )
 
 
@@ -142,9 +142,8 @@ def _matching(results: Results) -> str:
             "## The same features in every seed?",
             _table(["", "mean matched cosine", "by chance", *(f"stable at {level} or more" for level in levels)], rows),
             "Live features of independently trained networks, matched one to one over the test samples (Hungarian"
-            f" method){error}. Stable is a feature of seed 0 by its mean cosine with its"
-            " partners in the other seeds. CL's features are free up to a rotation; up to sign they are given the"
-            " benefit of it.",
+            f" method){error}. Stable is a feature of seed 0 by its mean cosine with its partners in the other seeds."
+            " CL's features are free up to a rotation; up to sign they are given the benefit of it.",
         ]
     )
 

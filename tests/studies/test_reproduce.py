@@ -116,9 +116,8 @@ def test_figures_that_are_something_else_are_said_so(step, done, tmp_path):
     assert [name for name, _ in study.steps() if study.read(name) is None] == []
     for text in ("[]", '{"CL": 3}', "3", "{"):
         (tmp_path / f"runs/done/{step}.json").write_text(text)
-        if (step, text) != ("pictures", '{"CL": 3}'):
-            with pytest.raises(InputError, match=rf"{step}\.json is damaged; remove it"):
-                study.write_page()
+        with pytest.raises(InputError, match=rf"{step}\.json is damaged; remove it"):
+            study.write_page()
 
 
 def test_another_plan_in_the_same_folder_is_refused(done):

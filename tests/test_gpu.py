@@ -1,5 +1,6 @@
 """What only a CUDA device can show. Run by `make test-gpu`."""
 
+import copy
 import dataclasses
 import subprocess
 import sys
@@ -274,6 +275,58 @@ def test_the_compiled_stem_is_the_plain_one(stem):
     torch.compile(convolution, backend=lambda graph, _: traced.append(graph.code) or graph)(views)
     assert "framed" in traced[0]
     assert "framed" not in torch.export.export(convolution, (views,)).graph_module.code
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [(512, 64, 32, 32), (512, 512, 4, 4), (3, 64, 5, 7), (5, 24, 9, 3)], ids=str)
+def test_sums_of_batch_norm_are_the_cpus(shape, dtype):
+    torch.manual_seed(0)
+    channels = shape[1]
+    x, slope = ((2 * torch.randn(shape) + 1).to(dtype).contiguous(memory_format=torch.channels_last) for _ in range(2))
+    weight, bias, running_mean, running_var = (torch.rand(channels) for _ in range(4))
+    results = []
+    for device in ("cpu", "cuda"):
+        running = [given.clone().to(device) for given in (running_mean, running_var, torch.tensor(7))]
+        given = [given.to(device) for given in (x, weight, bias)]
+        scaling = torch.ops.nonneg.moments(*given, *running, 0.1, 1e-5)
+        slopes = [torch.ops.nonneg.slopes(given[0], slope.to(device), scaling, relu) for relu in (False, True)]
+        results.append([tensor.cpu() for tensor in (scaling, *running, *slopes)])
+    for a, b in zip(*results, strict=True):
+        # An element that is 0 but for rounding may be relu's on one side only.
+        torch.testing.assert_close(b, a, rtol=1e-3, atol=2e-4 * float(a.abs().max()))
+
+
+def trained_once(network, forward, views, dtype):
+    """All gradients and running figures of a network after a pass over views, as one vector of each."""
+    with torch.autocast("cuda", torch.bfloat16, enabled=dtype == torch.bfloat16):
+        h = forward(views)
+    h.double().square().mean().backward()
+    return [
+        torch.cat([t.double().flatten() for t in ts])
+        for ts in ([p.grad for p in network.parameters()], network.buffers())
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_compiled_network_learns_as_exactly_as_the_plain_one(dtype):
+    torch.manual_seed(0)
+    plain = ResNet(18, stem="small").cuda().to(memory_format=torch.channels_last)
+    compiled, exact = copy.deepcopy(plain), copy.deepcopy(plain).double()
+    views = torch.rand(64, 3, 32, 32, device="cuda").contiguous(memory_format=torch.channels_last)
+    truth = trained_once(exact, exact, views.double(), torch.float64)
+    theirs = trained_once(plain, plain, views, dtype)
+    ours = trained_once(compiled, torch.compile(compiled), views, dtype)
+    for a, b, c in zip(truth, theirs, ours, strict=True):
+        assert float((c - a).norm()) < 1.5 * float((b - a).norm()) + 1e-4 * float(a.norm())
+
+
+def test_batch_norm_of_our_own_is_compiled_but_not_exported():
+    network = ResNet(18, stem="small").cuda().to(memory_format=torch.channels_last)
+    views = torch.rand(8, 3, 32, 32, device="cuda").contiguous(memory_format=torch.channels_last)
+    traced = []
+    torch.compile(network, backend=lambda graph, _: traced.append(graph.code) or graph)(views)
+    assert traced[0].count("nonneg.moments") == 20
+    assert "moments" not in torch.export.export(network, (views,)).graph_module.code
 
 
 def test_vectors_are_converted_on_the_device():

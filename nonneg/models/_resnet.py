@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nonneg.errors import InputError
+from nonneg.models._norm import normed
 from nonneg.models._stem import FewChannels
 
 Stem = Literal["standard", "small", "small_pad_2"]
@@ -25,8 +26,8 @@ class _BasicBlock(nn.Module):
         self.downsample = _downsample(inputs, planes, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        out = self.relu(self.bn1(self.conv1(x)))
-        out = self.bn2(self.conv2(out))
+        out = normed(self.bn1, self.conv1(x), relu=True)
+        out = normed(self.bn2, self.conv2(out))
         out += x if self.downsample is None else self.downsample(x)
         return self.relu(out)  # type: ignore[no-any-return]
 
@@ -47,9 +48,9 @@ class _Bottleneck(nn.Module):
         self.downsample = _downsample(inputs, planes * self.expansion, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        out = self.relu(self.bn1(self.conv1(x)))
-        out = self.relu(self.bn2(self.conv2(out)))
-        out = self.bn3(self.conv3(out))
+        out = normed(self.bn1, self.conv1(x), relu=True)
+        out = normed(self.bn2, self.conv2(out), relu=True)
+        out = normed(self.bn3, self.conv3(out))
         out += x if self.downsample is None else self.downsample(x)
         return self.relu(out)  # type: ignore[no-any-return]
 
@@ -65,8 +66,7 @@ class _Downsample(nn.Sequential):
         convolution, norm = self
         assert isinstance(convolution, nn.Conv2d)
         down, across = convolution.stride
-        out: Tensor = norm(F.conv2d(x[:, :, ::down, ::across].clone(), convolution.weight))
-        return out
+        return normed(norm, F.conv2d(x[:, :, ::down, ::across].clone(), convolution.weight))
 
 
 def _downsample(inputs: int, outputs: int, stride: int) -> _Downsample | None:
@@ -117,7 +117,6 @@ class ResNet(nn.Module):
         else:
             self.conv1 = FewChannels(channels, 64, 3, padding=2 if stem == "small_pad_2" else 1, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
-        self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.MaxPool2d(3, stride=2, padding=1) if stem == "standard" else nn.Identity()
         inputs, stages = 64, []
         for i, count in enumerate(repeats):
@@ -134,6 +133,6 @@ class ResNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        x = self.maxpool(normed(self.bn1, self.conv1(x), relu=True))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return self.avgpool(x).flatten(1)  # type: ignore[no-any-return]

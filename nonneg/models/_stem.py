@@ -13,12 +13,17 @@ class FewChannels(nn.Conv2d):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        # What is exported may run where nonneg, and so its operation, is not. In torch 2.11, is_exporting() is true
-        # in all that is compiled; the flag behind it is not. Were it gone one day, this would be the plain convolution.
-        exports = getattr(torch.compiler, "_is_exporting_flag", True)
-        if x.is_cuda and torch.compiler.is_compiling() and not exports and not x.requires_grad:
+        if is_compiled_for_gpu(x) and not x.requires_grad:
             return by_patches(x, self.weight, int(self.padding[0]))
         return super().forward(x)
+
+
+def is_compiled_for_gpu(x: Tensor) -> bool:
+    """Whether what runs now is being compiled to run here, so that it may use operations of our own."""
+    # What is exported may run where nonneg, and so its operations, are not. In torch 2.11, is_exporting() is true in
+    # all that is compiled; the flag behind it is not. Were it gone one day, nothing of our own would be used.
+    exports = getattr(torch.compiler, "_is_exporting_flag", True)
+    return x.is_cuda and torch.compiler.is_compiling() and not exports
 
 
 def by_patches(x: Tensor, weight: Tensor, padding: int) -> Tensor:

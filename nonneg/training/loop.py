@@ -2,6 +2,7 @@
 
 import logging
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -89,7 +90,7 @@ def train(
     with _open_run(Path(out), config, overwrite, fabric) as run:
         if fabric.is_global_zero:
             run.record_broken(source.skipped)
-        with _fastest_kernels(), _finalised_loggers(fabric):
+        with _fastest_kernels(), _quiet_compiler(), _finalised_loggers(fabric):
             _train(run, network, source, classes, config, fabric, path, progress, title)
     return run.folder
 
@@ -103,6 +104,14 @@ def _fastest_kernels() -> Iterator[None]:
         yield
     finally:
         torch.backends.cudnn.benchmark = before
+
+
+@contextmanager
+def _quiet_compiler() -> Iterator[None]:
+    """It tells whoever has Tensor Cores to lower float32's precision; that is the config's business."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
+        yield
 
 
 @contextmanager
@@ -254,7 +263,7 @@ def _share(source: Source, config: TrainConfig, processes: int) -> int:
 def _fabric(config: TrainConfig, loggers: list[Any]) -> Any:
     from lightning_fabric import Fabric  # takes a second to import, which a refused config need not wait for
 
-    # It tells whoever has Tensor Cores to lower float32's precision; that is the config's business.
+    # As the compiler does, it advises to lower float32's precision.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     processes = started()
     # A backbone of another library may have parameters that its output does not come from; to look for them takes time.

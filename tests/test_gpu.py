@@ -161,7 +161,8 @@ def test_the_three_paths_agree_on_the_first_losses(optimiser, precision, toleran
     assert runs["graph"][-1] < runs["graph"][0]
 
 
-def test_auto_records_the_step_as_a_graph(tmp_path, capsys):
+@pytest.mark.filterwarnings("error:TensorFloat32")
+def test_auto_records_the_step_as_a_graph_and_shows_no_advice_of_the_compilers(tmp_path, capsys):
     train(SHORT, tmp_path / "run")
     assert "the whole step replayed as one CUDA graph" in capsys.readouterr().err
     assert nonneg.load(tmp_path / "run").embed(open_source("digits", "test"), device="cuda").shape == (397, 128)

@@ -1,6 +1,7 @@
 """The sums of batch norm on a GPU, which `_norm` explains: `x` is rows of channels, one row a pixel.
 
-Each program adds up some rows of 64 channels; a second kernel adds up the programs and works out what is asked for.
+Each program adds up some rows of 64 channels or fewer; a second kernel adds up the programs, eight channels at a time,
+and works out what is asked for.
 """
 
 from typing import Any

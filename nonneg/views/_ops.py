@@ -41,7 +41,7 @@ def _both_ways(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """
     count, channels, height, width = x.shape
     x = rows @ x.permute(0, 2, 1, 3).reshape(count, height, channels * width)
-    x = x.reshape(count, -1, width) @ columns.mT
+    x = x.reshape(count, rows.shape[1] * channels, width) @ columns.mT
     return x.view(count, rows.shape[1], channels, columns.shape[1]).permute(0, 2, 1, 3)
 
 

@@ -72,7 +72,7 @@ def make_views(images: Tensor, drawn: Drawn, config: ViewConfig) -> Tensor:
         x = _ops.solarise(x, drawn.solarised)
     if drawn.noise is not None:
         x = x + config.noise * torch.special.ndtri(drawn.noise).view(x.shape)
-    return x.clamp(0, 1)
+    return x.clamp(0, 1).contiguous()  # products leave rows before channels
 
 
 def _working(images: Tensor) -> torch.dtype:

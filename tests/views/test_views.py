@@ -85,6 +85,12 @@ def test_grey_images_have_no_colours_to_change():
     assert views.shape == (16, 1, 8, 8)
 
 
+def test_no_images_have_no_views_and_views_lie_in_memory_as_images_do():
+    images, config = torch.rand(2, 3, 8, 8), ViewConfig(crop_least=0.5, blur_p=0.5)
+    assert random_views(images[:0], torch.arange(0), config, 0, 0).shape == (0, 3, 8, 8)
+    assert random_views(images, torch.arange(2), config, 0, 0).is_contiguous()
+
+
 def test_a_size_resizes_without_a_crop():
     views = random_views(images(), torch.arange(8), ViewConfig(size=12), 0, 0)
     assert views.shape == (16, 3, 12, 12)

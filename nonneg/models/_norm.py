@@ -23,7 +23,7 @@ def normed(norm: nn.Module, x: Tensor, *, relu: bool = False) -> Tensor:
     if (
         type(norm) is nn.BatchNorm2d  # not one over several processes
         and norm.training
-        and norm.affine  # these three: as every norm here is made, which whoever has a network can change
+        and norm.affine  # this and the next two hold of every norm made here, but a network can be changed
         and norm.track_running_stats
         and norm.momentum is not None
         and norm.weight.dtype is torch.float32
@@ -41,7 +41,7 @@ def by_sums(norm: nn.BatchNorm2d, x: Tensor, relu: bool) -> Tensor:
     """`normed` in training, with sums of our own.
 
     Batch norm is a third of a step, and all of it waits for memory. The compiler takes variances by Welford's method,
-    reads relu's mask and looks up twice as many numbers for every element. Here the mask is worked out from `x`, what
+    reads relu's mask and looks up more numbers for every element. Here the mask is worked out from `x`, what
     an element is multiplied with and added to is ready, and sums are taken about the running mean. Were that ten
     standard deviations off, 1 / standard deviation would be wrong by 3e-5, a hundredth of what bf16 rounds away. All
     else, such as the shortcut's sum, the compiler still puts into the same kernels.

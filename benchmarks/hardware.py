@@ -2,7 +2,7 @@
 
 import torch
 
-from nonneg.training._run import environment
+from nonneg.environment import environment
 
 
 def described() -> str:

@@ -17,23 +17,23 @@ TEMPORARY_PREFIX = ".nonneg-tmp-"
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
     """A file to write into that takes the place of `path` only once it is complete and on disk.
 
     Example:
         >>> import tempfile
         >>> target = Path(tempfile.mkdtemp()) / "a.txt"
-        >>> with replacing(target) as file:
+        >>> with atomic_writer(target) as file:
         ...     _ = file.write(b"whole or not at all")
         >>> target.read_text()
         'whole or not at all'
     """
     temporary = path.parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
     try:
-        with said_plainly(path), temporary.open("xb") as file:
+        with os_errors_as_input_errors(path), temporary.open("xb") as file:
             yield file
             flush(file)
-        with said_plainly(path):
+        with os_errors_as_input_errors(path):
             temporary.replace(path)
             sync_folder(path.parent)
     finally:
@@ -42,7 +42,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def said_plainly(path: Path, what: str = "written") -> Iterator[None]:
+def os_errors_as_input_errors(path: Path, what: str = "written") -> Iterator[None]:
     """Turns the operating system's refusal (no permission, disk full, …) into one sentence."""
     try:
         yield
@@ -50,14 +50,14 @@ def said_plainly(path: Path, what: str = "written") -> Iterator[None]:
         raise InputError(f"{path} cannot be {what}: {(error.strerror or str(error)).lower()}") from error
 
 
-def read_plainly(path: Path) -> AbstractContextManager[None]:
+def read_errors_as_input_errors(path: Path) -> AbstractContextManager[None]:
     """The same for reading."""
-    return said_plainly(path, "read")
+    return os_errors_as_input_errors(path, "read")
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """`path` holds `content` or what it held before, whatever happens."""
-    with replacing(path) as file:
+    with atomic_writer(path) as file:
         file.write(content)
 
 
@@ -83,24 +83,24 @@ def claim_folder(folder: Path, marker: str, content: dict[str, Any], holds: set[
     that is not in `holds`) are removed if `overwrite` says so. Any other file is left alone, and
     so the folder is refused.
     """
-    entries = require_claimable(folder, marker, content["made_by"], holds, overwrite)
-    with said_plainly(folder):
+    entries = check_claimable(folder, marker, content["made_by"], holds, overwrite)
+    with os_errors_as_input_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     # First the marker: where nothing can be written, nothing is removed either.
-    write_bytes(folder / marker, json.dumps(content, indent=1).encode())
-    with said_plainly(folder):
+    write_atomically(folder / marker, json.dumps(content, indent=1).encode())
+    with os_errors_as_input_errors(folder):
         for path in entries:
             if path.name != marker:
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     return folder
 
 
-def require_claimable(folder: Path, marker: str, maker: str, holds: set[str], overwrite: bool) -> list[Path]:
+def check_claimable(folder: Path, marker: str, maker: str, holds: set[str], overwrite: bool) -> list[Path]:
     """Refuse now what `claim_folder` would refuse, and touch nothing; what lies there otherwise.
 
     Whoever has more to check calls this first and claims the folder last: a request that is refused costs nothing.
     """
-    with said_plainly(folder):
+    with os_errors_as_input_errors(folder):
         if not folder.exists():
             return []
         if not folder.is_dir():
@@ -117,20 +117,20 @@ def require_claimable(folder: Path, marker: str, maker: str, holds: set[str], ov
 
 
 @contextmanager
-def undone_if_refused(folder: Path) -> Iterator[None]:
+def removed_on_failure(folder: Path) -> Iterator[None]:
     """Makes a folder; where what follows fails before anything was written into it, it is gone again.
 
     Example:
         >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp()) / "runs" / "x"
-        >>> with undone_if_refused(folder):
+        >>> with removed_on_failure(folder):
         ...     raise InputError("no")
         Traceback (most recent call last):
         nonneg.errors.InputError: no
         >>> folder.parent.exists()
         False
     """
-    with said_plainly(folder):
+    with os_errors_as_input_errors(folder):
         made = [each for each in (folder, *folder.parents) if not each.exists()]
         folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -154,12 +154,12 @@ def made_by(marker: Path) -> str | None:
 # The file that says what a folder holds; replacing it is the commit of a save.
 
 
-def sealed(content: dict[str, Any]) -> bytes:
-    """JSON with a hash over itself, for `unsealed`."""
+def with_checksum(content: dict[str, Any]) -> bytes:
+    """JSON with a hash over itself, for `without_checksum`."""
     return json.dumps({**content, "sha256": _digest(content)}, indent=1).encode()
 
 
-def unsealed(path: Path, content: dict[str, Any], version: int) -> dict[str, Any]:
+def without_checksum(path: Path, content: dict[str, Any], version: int) -> dict[str, Any]:
     """What was sealed, without its hash; refused if it is of another version or was changed since."""
     if content.get("version") != version:
         raise InputError(f"{path} is of version {content.get('version')!r}, this nonneg reads version {version}")
@@ -171,12 +171,12 @@ def unsealed(path: Path, content: dict[str, Any], version: int) -> dict[str, Any
 def read_json(folder: Path, name: str, format: str, what: str) -> dict[str, Any]:
     """The JSON object in a file of a folder that must be of this format; `what` the folder would be then."""
     path = folder / name
-    with read_plainly(folder):
+    with read_errors_as_input_errors(folder):
         if not path.is_file():
             found = "it is a file" if folder.exists() else "there is no such folder"
             raise InputError(f"{folder} is not {what}: {f'it has no {name}' if folder.is_dir() else found}")
     try:
-        with read_plainly(path):
+        with read_errors_as_input_errors(path):
             content = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
@@ -192,26 +192,26 @@ def _digest(content: dict[str, Any]) -> str:
 
 
 @contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
+def folder_lock(folder: Path) -> Iterator[None]:
     """A folder that one process at a time writes into, made if it is not there."""
-    with said_plainly(folder):
+    with os_errors_as_input_errors(folder):
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is a file, expected a folder to write into")
-    with undone_if_refused(folder):
-        lock = lock_on(folder)
+    with removed_on_failure(folder):
+        lock = lock_folder(folder)
         try:
             yield
         finally:
             os.close(lock)
 
 
-def lock_on(folder: Path, doing: str = "written") -> int:
+def lock_folder(folder: Path, doing: str = "written") -> int:
     """A lock on the folder itself, refused while another process has it; it ends with the process, however that ends.
 
     Returns:
         What to close to end it before.
     """
-    with said_plainly(folder):
+    with os_errors_as_input_errors(folder):
         lock = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nonneg.durable import TEMPORARY_PREFIX, flush, read_plainly, said_plainly
+from nonneg.durable import TEMPORARY_PREFIX, flush, os_errors_as_input_errors, read_errors_as_input_errors
 from nonneg.errors import InputError
 
 Array = npt.NDArray[Any]
@@ -69,7 +69,7 @@ def write_table(folder: Path, name: str, table: pa.Table) -> Entry:
 
 def _written(folder: Path, name: str, kind: str, write: Callable[[Any], None]) -> Entry:
     temporary = new_name(folder)
-    with said_plainly(folder / name):
+    with os_errors_as_input_errors(folder / name):
         with temporary.open("xb") as file:
             hashing = Hashing(file)
             write(hashing)
@@ -81,7 +81,7 @@ def _written(folder: Path, name: str, kind: str, write: Callable[[Any], None]) -
 
 def adopted(temporary: Path, name: str, kind: str) -> Entry:
     """A file that somebody else has finished gets the name that its content gives it, once it is on disk."""
-    with said_plainly(temporary.parent), temporary.open("rb+") as file:
+    with os_errors_as_input_errors(temporary.parent), temporary.open("rb+") as file:
         flush(file)
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         final = temporary.replace(temporary.with_name(f"{name}-{digest[:16]}.{kind}"))
@@ -94,14 +94,14 @@ def new_name(folder: Path) -> Path:
 
 
 @contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
+def single_writer(folder: Path) -> Iterator[None]:
     """Makes the folder; one process at a time, and the lock ends with the process, however that ends."""
-    with said_plainly(folder):
+    with os_errors_as_input_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / _LOCK).open("ab")
     with lock:
         try:
-            with said_plainly(folder):
+            with os_errors_as_input_errors(folder):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except InputError as error:
             if not isinstance(error.__cause__, BlockingIOError):
@@ -124,7 +124,7 @@ def open_array(folder: Path, entry: Entry, kinds: tuple[str, ...], shape: tuple[
     """A memory-mapped array of one of these types and this shape; anything else is damage."""
     path = checked_size(folder, entry, advice)
     try:
-        with read_plainly(path):
+        with read_errors_as_input_errors(path):
             array: Array = np.lib.format.open_memmap(path, mode="r")
     except InputError:
         raise
@@ -139,7 +139,7 @@ def open_array(folder: Path, entry: Entry, kinds: tuple[str, ...], shape: tuple[
 def open_table(folder: Path, entry: Entry, columns: dict[str, pa.DataType], rows: int, advice: str = "") -> pa.Table:
     """A memory-mapped Arrow table of so many rows and any of these columns."""
     path = checked_size(folder, entry, advice)
-    with read_plainly(path):
+    with read_errors_as_input_errors(path):
         mapped = pa.memory_map(str(path))
     try:
         table = pa.ipc.open_file(mapped).read_all()
@@ -157,7 +157,7 @@ def open_table(folder: Path, entry: Entry, columns: dict[str, pa.DataType], rows
 def checked_size(folder: Path, entry: Entry, advice: str = "") -> Path:
     """The path of a file that is as long as it was."""
     path: Path = folder / entry["file"]
-    with read_plainly(path):
+    with read_errors_as_input_errors(path):
         found = path.stat().st_size
     if not path.is_file() or found != entry["bytes"]:
         raise damaged(path, f"it has {found:,} bytes, expected {entry['bytes']:,}", advice)
@@ -167,7 +167,7 @@ def checked_size(folder: Path, entry: Entry, advice: str = "") -> Path:
 def checked_content(folder: Path, entry: Entry, advice: str = "") -> Path:
     """The path of a file that is what was saved, byte by byte."""
     path = checked_size(folder, entry, advice)
-    with read_plainly(path), path.open("rb") as file:
+    with read_errors_as_input_errors(path), path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != entry["sha256"]:
         raise damaged(path, "it is not what was saved (SHA-256 differs)", advice)

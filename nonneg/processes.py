@@ -48,10 +48,10 @@ def memory(cgroups: Path = _CGROUPS) -> int:
             least = min(least, int((cgroups / name).read_text()))
         except (OSError, ValueError):  # there is no such file, or it says "max"
             continue
-    return least // started().here
+    return least // launched_processes().here
 
 
-def started() -> Processes:
+def launched_processes() -> Processes:
     """Those that torchrun or srun started; one process otherwise."""
     env = os.environ
     if "RANK" in env and "WORLD_SIZE" in env:

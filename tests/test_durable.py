@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from nonneg.durable import claim_folder, locked_folder, replacing, write_bytes
+from nonneg.durable import atomic_writer, claim_folder, folder_lock, write_atomically
 from nonneg.errors import InputError
 
 MADE = {"made_by": "a test"}
@@ -17,8 +17,8 @@ def claim(folder, overwrite=False):
 
 
 def test_a_write_that_fails_leaves_what_was_there(tmp_path):
-    write_bytes(tmp_path / "a", b"old")
-    with pytest.raises(RuntimeError), replacing(tmp_path / "a") as file:
+    write_atomically(tmp_path / "a", b"old")
+    with pytest.raises(RuntimeError), atomic_writer(tmp_path / "a") as file:
         file.write(b"half of the n")
         raise RuntimeError
     assert (tmp_path / "a").read_bytes() == b"old"
@@ -87,9 +87,9 @@ except InputError as error:
 
 
 def test_a_folder_is_locked_by_one_process_and_free_when_it_is_done(tmp_path):
-    with locked_folder(tmp_path), pytest.raises(InputError, match="is being written by another process"):
-        locked_folder(tmp_path).__enter__()
-    with locked_folder(tmp_path):
+    with folder_lock(tmp_path), pytest.raises(InputError, match="is being written by another process"):
+        folder_lock(tmp_path).__enter__()
+    with folder_lock(tmp_path):
         pass
 
 
@@ -98,5 +98,5 @@ def test_a_file_system_that_locks_no_folders_is_written_to(tmp_path, monkeypatch
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuses)
-    with locked_folder(tmp_path / "out"):
+    with folder_lock(tmp_path / "out"):
         assert (tmp_path / "out").is_dir()

@@ -1,6 +1,6 @@
 import pytest
 
-from nonneg.processes import Processes, started
+from nonneg.processes import Processes, launched_processes
 
 SLURM = {"SLURM_NTASKS_PER_NODE": "4", "SLURM_NNODES": "3", "SLURM_PROCID": "5", "SLURM_LOCALID": "1"}
 TORCHRUN = {"RANK": "6", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": "0"}
@@ -13,27 +13,27 @@ def clean(monkeypatch):
 
 
 def test_alone_there_is_one_process():
-    assert started() == Processes(rank=0, total=1, local_rank=0, here=1)
-    assert started().is_first and started().nodes == 1
+    assert launched_processes() == Processes(rank=0, total=1, local_rank=0, here=1)
+    assert launched_processes().is_first and launched_processes().nodes == 1
 
 
 def test_torchrun_says_which_one_this_is(monkeypatch):
     for name, value in TORCHRUN.items():
         monkeypatch.setenv(name, value)
-    assert started() == Processes(rank=6, total=8, local_rank=0, here=2)
-    assert started().nodes == 4 and not started().is_first
+    assert launched_processes() == Processes(rank=6, total=8, local_rank=0, here=2)
+    assert launched_processes().nodes == 4 and not launched_processes().is_first
 
 
 def test_srun_says_which_one_this_is(monkeypatch):
     for name, value in {**SLURM, "SLURM_STEP_ID": "0"}.items():
         monkeypatch.setenv(name, value)
-    assert started() == Processes(rank=5, total=12, local_rank=1, here=4)
+    assert launched_processes() == Processes(rank=5, total=12, local_rank=1, here=4)
 
 
 def test_a_batch_script_and_an_interactive_shell_are_one_process(monkeypatch):
     for name, value in SLURM.items():
         monkeypatch.setenv(name, value)
-    assert started().total == 1
+    assert launched_processes().total == 1
     monkeypatch.setenv("SLURM_STEP_ID", "0")
     monkeypatch.setenv("SLURM_JOB_NAME", "bash")
-    assert started().total == 1
+    assert launched_processes().total == 1

@@ -10,7 +10,7 @@ from nonneg import __version__
 from nonneg.cli._judging import doctor, match, measure, reproduce, select, theory, verify
 from nonneg.cli._making import convert, demo, embed
 from nonneg.cli._using import explore, export, index, search
-from nonneg.processes import started
+from nonneg.processes import launched_processes
 
 
 def train(recipe: Annotated[str, tyro.conf.Positional]) -> None:
@@ -64,7 +64,7 @@ def _train(recipe: str, arguments: list[str]) -> None:
             tensorboard: write the log for TensorBoard, too.
         """
         folder = run_training(config, out, overwrite=overwrite, tensorboard=tensorboard)
-        if started().is_first:
+        if launched_processes().is_first:
             print(f"Trained: {folder}")
 
     tyro.cli(run, prog=f"nonneg train {recipe}", args=arguments)

@@ -8,7 +8,7 @@ import tyro
 
 from nonneg.cli._refusals import refuse_given, require_counts, require_paths, require_seed
 from nonneg.errors import InputError
-from nonneg.processes import started
+from nonneg.processes import launched_processes
 
 
 def demo(
@@ -78,7 +78,7 @@ def embed(
         media=media,
         overwrite=overwrite,
     )
-    if started().is_first:
+    if launched_processes().is_first:
         print(f"Embedded: {', '.join(map(str, written))}")
 
 

@@ -9,7 +9,7 @@ import torch
 
 from nonneg.convert import _store
 from nonneg.convert._glass_head import check_names
-from nonneg.durable import read_plainly
+from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 
 if TYPE_CHECKING:
@@ -92,5 +92,5 @@ def load(path: str | Path) -> "NonNegativeClassifier":
 
 def _digest(embedding: Path) -> str:
     """Of its weights: on the codes of another one, a head would be wrong without a word."""
-    with read_plainly(embedding):
+    with read_errors_as_input_errors(embedding):
         return hashlib.sha256((embedding / _store.WEIGHTS).read_bytes()).hexdigest()

@@ -52,7 +52,7 @@ def device_of(name: str) -> torch.device:
 
 
 @contextmanager
-def memory_said_plainly(config: FitConfig) -> Iterator[None]:
+def memory_errors_as_input_errors(config: FitConfig) -> Iterator[None]:
     """Turns a lack of memory during a fit into one sentence."""
     try:
         yield

@@ -19,21 +19,21 @@ from nonneg.convert._classifier import NonNegativeClassifier
 from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._fit import Fit
 from nonneg.convert._inputs import Inputs, open_inputs
-from nonneg.convert._parameters import checked_config, device_of, memory_said_plainly
+from nonneg.convert._parameters import checked_config, device_of, memory_errors_as_input_errors
 from nonneg.durable import (
     TEMPORARY_PREFIX,
+    check_claimable,
     claim_folder,
-    locked_folder,
+    folder_lock,
     made_by,
-    read_plainly,
-    require_claimable,
-    said_plainly,
-    write_bytes,
+    os_errors_as_input_errors,
+    read_errors_as_input_errors,
+    write_atomically,
 )
+from nonneg.environment import environment
 from nonneg.errors import InputError
 from nonneg.features import Features, is_features
 from nonneg.progress import progress_bar
-from nonneg.training import environment
 
 CONFIG, LOG, ENVIRONMENT, MODEL, CHECKPOINT = "config.json", "log.jsonl", "environment.json", "model", "checkpoint"
 CLASSIFIER = "classifier"
@@ -97,7 +97,7 @@ def convert_file(
     features = out.with_name(f"{out.name}.features")
     parameters = {name: value for name, value in embedding.get_params(deep=False).items() if name != "verbose"}
     asked = json.dumps({"inputs": given.described, "embedding": parameters}, indent=1)
-    with locked_folder(out), memory_said_plainly(config):
+    with folder_lock(out), memory_errors_as_input_errors(config):
         resumes = not overwrite and _is_unfinished(out)
         if resumes:
             _refuse_another(out, json.loads(asked))
@@ -105,11 +105,11 @@ def convert_file(
             if _is_taken(features, overwrite):
                 raise InputError(f"{features} exists already; choose another --out, or --overwrite to replace features")
             begun = overwrite or (made_by(out / ENVIRONMENT) == _MAKER and not (out / CONFIG).exists())
-            require_claimable(out, ENVIRONMENT, _MAKER, _HOLDS, begun)
+            check_claimable(out, ENVIRONMENT, _MAKER, _HOLDS, begun)
         fit = embedding.begin(given.vectors, given.labels, pairs=given.pairs)  # the last that can be refused
         if not resumes:
             claim_folder(out, ENVIRONMENT, {"made_by": _MAKER, **environment(torch.device("cpu"))}, _HOLDS, begun)
-            write_bytes(out / CONFIG, asked.encode())
+            write_atomically(out / CONFIG, asked.encode())
         elif (state := _checkpoint(out)) is not None:
             fit.resume(state)
         _fit(fit, embedding.max_iter, out, progress)
@@ -158,18 +158,18 @@ def _fit(fit: Fit, total: int, out: Path, progress: bool) -> None:
 
 def _log(out: Path, fit: Fit, losses: list[Tensor]) -> None:
     line = {"step": fit.done, "loss": float(torch.stack(losses).mean())}
-    with said_plainly(out / LOG), (out / LOG).open("a", encoding="utf-8") as file:
+    with os_errors_as_input_errors(out / LOG), (out / LOG).open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
 
 
 def _save(out: Path, fit: Fit) -> None:
     tensors = {name: value.detach().cpu().contiguous() for name, value in fit.state().items()}
-    write_bytes(out / CHECKPOINT, save_tensors(tensors))
+    write_atomically(out / CHECKPOINT, save_tensors(tensors))
 
 
 def _checkpoint(out: Path) -> dict[str, Tensor] | None:
     try:
-        with read_plainly(out / CHECKPOINT):
+        with read_errors_as_input_errors(out / CHECKPOINT):
             return load_tensors((out / CHECKPOINT).read_bytes()) if (out / CHECKPOINT).exists() else None
     except SafetensorError:
         Console(stderr=True).print(f"{out / CHECKPOINT} is damaged: starting over", style="yellow")
@@ -177,7 +177,7 @@ def _checkpoint(out: Path) -> dict[str, Tensor] | None:
 
 
 def _remove_checkpoint(out: Path) -> None:
-    with said_plainly(out):
+    with os_errors_as_input_errors(out):
         for leftover in [out / CHECKPOINT, *out.glob(f"{TEMPORARY_PREFIX}*")]:
             leftover.unlink(missing_ok=True)
 
@@ -200,14 +200,14 @@ def _embedded(embedding: NonNegativeEmbedding, given: Inputs, out: Path) -> Feat
 
 
 def _is_unfinished(out: Path) -> bool:
-    with read_plainly(out):
+    with read_errors_as_input_errors(out):
         begun = (out / CONFIG).is_file() and made_by(out / ENVIRONMENT) == _MAKER
         return begun and not (out / MODEL / "config.json").is_file()
 
 
 def _refuse_another(out: Path, asked: dict[str, Any]) -> None:
     """An unfinished run goes on only as it began."""
-    with read_plainly(out / CONFIG):
+    with read_errors_as_input_errors(out / CONFIG):
         text = (out / CONFIG).read_bytes()
     try:
         begun = json.loads(text)
@@ -236,7 +236,7 @@ def _difference(name: str, was: Any, now: Any) -> str:
 
 def _is_taken(features: Path, overwrite: bool) -> bool:
     """Whether something is there that features must not replace; a save that was stopped may leave hidden files."""
-    with read_plainly(features):
+    with read_errors_as_input_errors(features):
         if not features.exists() or (features.is_dir() and all(p.name.startswith(".") for p in features.iterdir())):
             return False
     return not (overwrite and is_features(features))

@@ -20,7 +20,7 @@ from torch import Tensor
 from nonneg.convert._head import Head
 from nonneg.convert._parameters import checked_config
 from nonneg.convert._report import FitReport
-from nonneg.durable import read_plainly, said_plainly, write_bytes
+from nonneg.durable import os_errors_as_input_errors, read_errors_as_input_errors, write_atomically
 from nonneg.errors import InputError
 from nonneg.models import fetched, imported
 
@@ -78,17 +78,17 @@ class Saved:
         content = save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
         digest = hashlib.sha256(content).hexdigest()
         text = json.dumps({"nonneg": self.kind, **described, "sha256": digest}, indent=1, default=plain)
-        with said_plainly(folder):
+        with os_errors_as_input_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        write_bytes(folder / self.weights, content)
-        write_bytes(folder / CARD, card.encode("utf-8", "replace"))
-        write_bytes(folder / self.config, text.encode())
+        write_atomically(folder / self.weights, content)
+        write_atomically(folder / CARD, card.encode("utf-8", "replace"))
+        write_atomically(folder / self.config, text.encode())
         return folder
 
     def folder(self, path: str | Path) -> Path:
         """Where it lies: in a run, in a folder, or in the local copy of `hub:owner/name`."""
         folder = self._fetched(path) if isinstance(path, str) and path.startswith("hub:") else Path(path)
-        with read_plainly(folder):
+        with read_errors_as_input_errors(folder):
             folder = folder / self.inner if (folder / self.inner).is_dir() else folder
             for part in (folder / self.config, folder / self.weights):
                 if not part.is_file():
@@ -107,7 +107,7 @@ class Saved:
     @contextmanager
     def opened(self, folder: Path) -> Iterator[tuple[dict[str, Any], dict[str, Tensor]]]:
         """What `write` was given; whatever turns out to be wrong with it inside of the `with` is one sentence."""
-        with read_plainly(folder):
+        with read_errors_as_input_errors(folder):
             text, content = (folder / self.config).read_bytes(), (folder / self.weights).read_bytes()
         try:
             described = json.loads(text)

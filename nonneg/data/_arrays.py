@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from nonneg.data._collection import SPLITS, choose_split, numbered_classes, one_line, require_train, row_ids, short_name
 from nonneg.data._source import Source
-from nonneg.durable import read_plainly
+from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 
 
@@ -104,7 +104,7 @@ def _checked_labels(labels: Any, rows: int, where: str) -> tuple[npt.NDArray[np.
 
 def _loaded(path: Path) -> Any:
     try:
-        with read_plainly(path):
+        with read_errors_as_input_errors(path):
             return np.load(path, mmap_mode="r", allow_pickle=False)
     except InputError:
         raise

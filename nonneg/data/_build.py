@@ -18,7 +18,7 @@ from nonneg.data._collection import Collection, ListedFile, Listing
 from nonneg.data._decode import MOST_BYTES, BrokenImageError, Pixels, decode, formats
 from nonneg.data._place import ANOTHER_PLACE, writing
 from nonneg.data._progress import progress_bar
-from nonneg.durable import flush, write_bytes
+from nonneg.durable import flush, write_atomically
 from nonneg.errors import InputError
 from nonneg.processes import cores
 
@@ -228,7 +228,7 @@ def _earlier_work(folder: Path) -> Work:
 
 def _save(file: IO[bytes], work: Work, folder: Path) -> None:
     flush(file)  # first the images, then the word that they are there
-    write_bytes(folder / PROGRESS, json.dumps(asdict(work)).encode())
+    write_atomically(folder / PROGRESS, json.dumps(asdict(work)).encode())
 
 
 def _header(work: Work) -> bytes:

@@ -26,7 +26,7 @@ from nonneg.data._build import IMAGES, PROGRESS, Work, build
 from nonneg.data._collection import Collection, Listing, one_sentence
 from nonneg.data._place import cache_folder, locked, writing
 from nonneg.data._source import Source
-from nonneg.durable import TEMPORARY_PREFIX, write_bytes
+from nonneg.durable import TEMPORARY_PREFIX, write_atomically
 from nonneg.errors import InputError
 
 # Part of the key: raise it when the files or the pixels that decoding gives change.
@@ -101,7 +101,7 @@ def _listed(broken: list[tuple[str, str]], place: Path) -> str:
         if not broken:
             path.unlink(missing_ok=True)
         elif not path.exists() or path.read_bytes() != lines:
-            write_bytes(path, lines)
+            write_atomically(path, lines)
     except (OSError, InputError):  # a cache that may only be read
         return ""
     return f" (all of them are in {path})"
@@ -128,7 +128,7 @@ def _commit(collection: Collection, listing: Listing, folder: Path, work: Work) 
         "skipped": [(listing.ids[number], reason) for number, reason in work.broken],
     }
     encoded = json.dumps(samples).encode()
-    write_bytes(folder / _SAMPLES, encoded)
+    write_atomically(folder / _SAMPLES, encoded)
     meta = {
         "made_by": "nonneg image cache",
         "name": listing.name,
@@ -140,7 +140,7 @@ def _commit(collection: Collection, listing: Listing, folder: Path, work: Work) 
     }
     for leftover in folder.glob(f"{TEMPORARY_PREFIX}*"):  # of writes that were killed
         leftover.unlink()
-    write_bytes(folder / _META, json.dumps(meta, indent=1).encode())
+    write_atomically(folder / _META, json.dumps(meta, indent=1).encode())
     (folder / PROGRESS).unlink(missing_ok=True)
 
 

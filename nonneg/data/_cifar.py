@@ -10,7 +10,7 @@ import numpy as np
 from nonneg.data._decode import MOST_BYTES
 from nonneg.data._source import Source
 from nonneg.data._tar import members
-from nonneg.durable import read_plainly
+from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 
 _SIDE = 32
@@ -121,7 +121,7 @@ def _read(place: Path, names: set[str]) -> dict[str, bytes]:
         files = {}
         for name in names:
             if (place / name).is_file():
-                with read_plainly(place / name):
+                with read_errors_as_input_errors(place / name):
                     files[name] = (place / name).read_bytes()
         return files
     files = {}

@@ -19,7 +19,7 @@ from nonneg.data._collection import (
     unique_ids,
     valid_text,
 )
-from nonneg.durable import read_plainly
+from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 
 
@@ -79,7 +79,7 @@ def _splits(root: Path) -> set[str]:
 
 
 def _folders(folder: Path) -> list[str]:
-    with read_plainly(folder), os.scandir(folder) as entries:
+    with read_errors_as_input_errors(folder), os.scandir(folder) as entries:
         return sorted(entry.name for entry in entries if not entry.name.startswith(".") and _is_folder(entry))
 
 
@@ -95,7 +95,7 @@ def _walk(root: Path) -> Iterator[ListedFile]:
     waiting = [(os.fspath(root), "", frozenset[tuple[int, int]]())]
     while waiting:
         folder, prefix, above = waiting.pop()
-        with read_plainly(Path(folder)):
+        with read_errors_as_input_errors(Path(folder)):
             own = os.stat(folder)  # noqa: PTH116 (a million times)
             if (own.st_dev, own.st_ino) in above:  # a link back up: what is there has been seen
                 continue
@@ -123,6 +123,6 @@ def _described(entry: os.DirEntry[str], prefix: str) -> ListedFile:
 
 def holds_image(folder: Path) -> bool:
     """Whether an image file lies anywhere below, hidden folders aside; looks no further than the first."""
-    with read_plainly(folder), os.scandir(folder) as listed:
+    with read_errors_as_input_errors(folder), os.scandir(folder) as listed:
         entries = (entry for entry in listed if not entry.name.startswith("."))
         return any(looks_like_image(e.name) or (_is_folder(e) and any(_walk(Path(e.path)))) for e in entries)

@@ -12,7 +12,7 @@ from PIL import Image
 
 from nonneg.data._collection import ListedFile, Listing, choose_split, row_ids, valid_text
 from nonneg.data._parquet import IMAGE_COLUMNS, LABEL_COLUMNS, classes_of_column, stored_paths
-from nonneg.durable import read_plainly
+from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 
 _ROWS_AT_ONCE = 1000
@@ -129,7 +129,7 @@ def _encoded(value: Any) -> Any:
 
 def _file(path: str) -> ListedFile:
     """One that is absent is refused, not broken: the dataset's own fingerprint would not tell when it is back."""
-    with read_plainly(Path(path)):
+    with read_errors_as_input_errors(Path(path)):
         found = Path(path).stat()
     return ListedFile(os.fspath(path), found.st_size, found.st_mtime_ns, readable=True)
 

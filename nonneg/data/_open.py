@@ -19,7 +19,7 @@ from nonneg.data._parquet import Parquet, holds_encoded_images, parquet_files
 from nonneg.data._shapes import shapes
 from nonneg.data._source import Source
 from nonneg.data._tar import Tar, is_tar
-from nonneg.durable import read_plainly
+from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 
 _BUNDLED: dict[str, Callable[[str], Source]] = {"digits": digits, "shapes": shapes}
@@ -111,7 +111,7 @@ def _object(data: Any, split: str) -> Source | Collection:
 
 def _at_path(data: str | os.PathLike[str], split: str) -> Source | Collection:
     path = Path(data)
-    with read_plainly(path):
+    with read_errors_as_input_errors(path):
         # Nothing at all would be the current folder.
         if not os.fspath(data) or not path.exists():
             raise InputError(
@@ -145,7 +145,7 @@ def _in_folder(path: Path, split: str) -> Source | Collection:
 
 
 def _in_file(path: Path, split: str) -> Source | Collection:
-    with read_plainly(path), path.open("rb") as file:
+    with read_errors_as_input_errors(path), path.open("rb") as file:
         start = file.read(6)
     if start.startswith(b"PAR1"):
         return Parquet(path, [path], split)

@@ -20,7 +20,7 @@ from nonneg.data._collection import (
     short_name,
     unique_ids,
 )
-from nonneg.durable import read_plainly
+from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 
 IMAGE_COLUMNS = ("image", "img")
@@ -52,7 +52,7 @@ class Parquet:
 
     def fingerprint(self) -> str:
         # Also of the other splits, as classes that are words are numbered over all of them.
-        with read_plainly(self._data):
+        with read_errors_as_input_errors(self._data):
             found = [(os.path.relpath(file, self._data), file.stat()) for file in [*self._files, *self._elsewhere]]
         return "\n".join(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in found)
 
@@ -114,7 +114,7 @@ class Parquet:
 
 def parquet_files(folder: Path) -> list[Path]:
     """Those where hubs put them: in the folder itself, in `data`, or in folders by split."""
-    with read_plainly(folder):
+    with read_errors_as_input_errors(folder):
         places = [folder, *(folder / name for name in ("data", "default", *SPLITS))]
         places += [folder / "default" / name for name in SPLITS]
         files = [file for place in places for file in place.glob("[!.]*.parquet") if file.name != "metadata.parquet"]

@@ -9,7 +9,7 @@ import pyarrow as pa
 from nonneg.data._collection import one_line
 from nonneg.data._vectors import as_float32, open_parquet, parquet_vectors, vector_columns
 from nonneg.data._written import csv_column, csv_vectors, open_csv, read_lines
-from nonneg.durable import read_plainly
+from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 
 _KINDS = ".npy, .npz, .safetensors, .parquet or .csv"
@@ -133,7 +133,7 @@ def _refuse_name(path: Path, name: str | None, because: str) -> None:
 
 
 def _require_file(path: Path) -> None:
-    with read_plainly(path):
+    with read_errors_as_input_errors(path):
         if path.is_dir():
             raise InputError(f"{path} is a folder, expected a file")
         path.open("rb").close()
@@ -156,7 +156,7 @@ def _chosen(path: Path, name: str | None, there: list[str], what: str) -> int:
 
 def _numpy(path: Path, name: str | None, dimensions: int) -> Any:
     try:
-        with read_plainly(path), path.open("rb") as file:
+        with read_errors_as_input_errors(path), path.open("rb") as file:
             if not file.peek().startswith(_ZIP):
                 _refuse_name(path, name, "holds one array")
                 return np.load(path, mmap_mode="r", allow_pickle=False)
@@ -173,7 +173,7 @@ def _numpy(path: Path, name: str | None, dimensions: int) -> Any:
 
 def _damage(path: Path, error: Exception) -> str:
     """What is wrong with an array's file."""
-    with read_plainly(path), path.open("rb") as file:
+    with read_errors_as_input_errors(path), path.open("rb") as file:
         start = file.read(8)
     if not start.startswith((_ARRAY, _ZIP)):
         return f"it is no {path.suffix.lower()} file, expected one that NumPy has saved"
@@ -189,7 +189,7 @@ def _tensor(path: Path, name: str | None) -> Any:
     from safetensors import SafetensorError, safe_open
 
     try:
-        with read_plainly(path), safe_open(path, framework="pt") as file:
+        with read_errors_as_input_errors(path), safe_open(path, framework="pt") as file:
             there = list(file.keys())
             tensor = file.get_tensor(there[_chosen(path, name, there, "tensor")])
     except SafetensorError as error:

@@ -21,7 +21,7 @@ from nonneg.data._collection import (
     unique_ids,
 )
 from nonneg.data._decode import MOST_BYTES, BrokenImageError, too_long
-from nonneg.durable import read_plainly
+from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
@@ -49,7 +49,7 @@ class Tar:
         self.place = f"tar {os.path.realpath(path)} {split}"
 
     def fingerprint(self) -> str:
-        with read_plainly(self._path):
+        with read_errors_as_input_errors(self._path):
             found = self._path.stat()
         return f"{found.st_size} {found.st_mtime_ns}"
 
@@ -130,7 +130,7 @@ def is_tar(path: Path) -> bool:
 
 
 def _start(path: Path) -> bytes:
-    with read_plainly(path), path.open("rb") as file:
+    with read_errors_as_input_errors(path), path.open("rb") as file:
         return file.read(_MAGIC_AT + len(_MAGIC))
 
 

@@ -14,7 +14,7 @@ from numpy.lib.format import open_memmap
 
 from nonneg.data._collection import one_line
 from nonneg.data._place import cache_folder, locked, writing
-from nonneg.durable import TEMPORARY_PREFIX, read_plainly
+from nonneg.durable import TEMPORARY_PREFIX, read_errors_as_input_errors
 from nonneg.errors import InputError
 
 _FORMAT = 2  # of the copies in the cache: rows beyond float32 are scaled into it
@@ -24,7 +24,7 @@ _SMALL = 1e-30  # a row whose largest entry is below it loses digits in float32
 def open_parquet(path: Path) -> Any:
     """The file, of which nothing but its schema is read."""
     try:
-        with read_plainly(path):
+        with read_errors_as_input_errors(path):
             return pq.ParquetFile(path, memory_map=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InputError(f"{path} cannot be read as Parquet: {one_line(error)}") from error

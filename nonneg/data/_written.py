@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from nonneg.data._collection import one_line
-from nonneg.durable import read_plainly
+from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 
 csv.field_size_limit(2**31 - 1)  # texts may be long
@@ -19,7 +19,7 @@ _SHOWN = 40  # letters of a line that are shown
 
 def read_lines(path: Path) -> Any:
     """The lines of a text file in UTF-8, with either kind of line end, as an array `(lines,)` of strings."""
-    with read_plainly(path):
+    with read_errors_as_input_errors(path):
         written = path.read_bytes()
     try:
         text = written.decode("utf-8-sig").replace("\r\n", "\n")
@@ -87,7 +87,7 @@ def open_csv(path: Path) -> Csv:
 def _first_cells(path: Path) -> tuple[tuple[str, ...], int]:
     """The cells of the first line, or of the first that is not empty where there are several; those above it."""
     try:
-        with read_plainly(path), path.open(encoding="utf-8-sig", newline="") as file:
+        with read_errors_as_input_errors(path), path.open(encoding="utf-8-sig", newline="") as file:
             empty, cells = next(((i, row) for i, row in enumerate(csv.reader(file)) if row), (0, []))
     except UnicodeDecodeError:
         _refuse_bytes(path, path.read_bytes())
@@ -119,7 +119,7 @@ def _read(table: Csv, as_text: bool = False) -> Any:
     parsing = pa.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(columns) > 1)
     converting = pa.csv.ConvertOptions(column_types=dict.fromkeys(columns, pa.string()) if as_text else None)
     try:
-        with read_plainly(path):
+        with read_errors_as_input_errors(path):
             return pa.csv.read_csv(path, reading, parsing, converting)
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
         if "utf8" in str(error).lower():

@@ -3,7 +3,6 @@
 from nonneg.evaluate._augmented import AugmentedProbe, augmented_probe
 from nonneg.evaluate._carry import carry_names, match_folders, reordered
 from nonneg.evaluate._changed import viewed_source
-from nonneg.evaluate._columns import with_columns
 from nonneg.evaluate._corruptions import KINDS, corrupt, corrupted_source
 from nonneg.evaluate._figures import PARTS, Figure, fine_tuning_figure
 from nonneg.evaluate._fine_tune import FineTuned, fine_tune
@@ -62,5 +61,4 @@ __all__ = [
     "suggest_names",
     "test_source",
     "viewed_source",
-    "with_columns",
 ]

@@ -8,7 +8,6 @@ import numpy as np
 
 from nonneg import metrics
 from nonneg.errors import InputError
-from nonneg.evaluate._columns import with_columns
 from nonneg.evaluate._matching import Array, Matching, aligned, match_features
 from nonneg.evaluate._subject import open_features
 from nonneg.features import Features, is_features
@@ -63,7 +62,7 @@ def _moved(new: Features, a: Array, b: Array, least: float) -> Features:
     columns[a] = b
     rest = np.setdiff1d(np.arange(new.shape[1]), b)
     columns[np.flatnonzero(columns < 0)[: len(rest)]] = rest
-    return with_columns(new, columns, {"reordered": {"columns": columns.tolist(), "least": least}})
+    return new.with_columns(columns, {"reordered": {"least": least}})
 
 
 def match_folders(

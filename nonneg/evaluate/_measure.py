@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from rich.progress import Progress, TaskID
 
+from nonneg.environment import environment
 from nonneg.errors import InputError
 from nonneg.evaluate._figures import NEED_PROBE, NEED_RUN, PARTS, Figure, shifted, transfer
 from nonneg.evaluate._measurement import Measured, Measurement
@@ -16,7 +17,6 @@ from nonneg.evaluate._subject import Subject, is_file_of_vectors, is_run, open_s
 from nonneg.features import Features
 from nonneg.models import Layer
 from nonneg.progress import progress_bar
-from nonneg.training import environment
 
 USUAL_PARTS = ("structure", "probe", "neighbours", "few-labels", "label-noise")
 

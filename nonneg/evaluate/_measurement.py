@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.table import Table
 
-from nonneg.durable import write_bytes
+from nonneg.durable import write_atomically
 from nonneg.errors import InputError
 from nonneg.evaluate._figures import PERCENT, Figure
 from nonneg.evaluate._statistics import Difference, paired_difference
@@ -174,7 +174,7 @@ class Measurement:
             ".html": self.html,
             ".csv": self._csv,
         }
-        write_bytes(path, forms[path.suffix]().encode())
+        write_atomically(path, forms[path.suffix]().encode())
         return path
 
     def __rich__(self) -> Table:

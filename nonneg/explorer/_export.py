@@ -14,11 +14,11 @@ import numpy as np
 
 from nonneg.durable import (
     TEMPORARY_PREFIX,
+    check_claimable,
     claim_folder,
-    locked_folder,
+    folder_lock,
     made_by,
-    require_claimable,
-    said_plainly,
+    os_errors_as_input_errors,
 )
 from nonneg.errors import InputError
 from nonneg.explorer._answers import Answer
@@ -63,14 +63,14 @@ def export(
         if count < 1:
             raise InputError(f"{name} is {count}, expected at least 1")
     folder = Path(out)
-    with locked_folder(folder):
+    with folder_lock(folder):
         replaces = overwrite or _is_unfinished(folder)
-        require_claimable(folder, _MARKER, _MAKER, _PARTS, replaces)
+        check_claimable(folder, _MARKER, _MAKER, _PARTS, replaces)
         explorer = open_explorer(given)
         with _aside(folder) as made:
             _write_site(explorer, made, features, samples, progress)
             claim_folder(folder, _MARKER, {"made_by": _MAKER}, _PARTS, replaces)
-            with said_plainly(folder):
+            with os_errors_as_input_errors(folder):
                 for part in sorted(made.iterdir(), key=lambda part: part.name == _PAGE):  # last: what opens is whole
                     part.rename(folder / part.name)
     return folder
@@ -81,7 +81,7 @@ def _aside(folder: Path) -> Iterator[Path]:
     """A place in the folder to write to, so that a copy that was there stays until the new one is whole."""
     made = folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
     try:
-        with said_plainly(folder):
+        with os_errors_as_input_errors(folder):
             made.mkdir()
         yield made
     finally:
@@ -91,7 +91,7 @@ def _aside(folder: Path) -> Iterator[Path]:
 
 def _is_unfinished(folder: Path) -> bool:
     """Whether a copy was begun there and never became one."""
-    with said_plainly(folder):
+    with os_errors_as_input_errors(folder):
         return made_by(folder / _MARKER) == _MAKER and not (folder / _PAGE).exists()
 
 
@@ -109,7 +109,7 @@ def _write_site(explorer: Explorer, folder: Path, features: int, samples: int, p
     _copy(STATIC, folder / "static", skip={_PAGE})
     page = (STATIC / _PAGE).read_text("utf-8")
     page = page.replace('<base href="/">\n', _POLICY).replace("<html ", '<html data-mode="static" ')
-    with said_plainly(folder):
+    with os_errors_as_input_errors(folder):
         (folder / _PAGE).write_text(page, "utf-8")
 
 
@@ -180,7 +180,7 @@ def _write(folder: Path, name: str, answer: Answer, chosen: Sequence[_Chosen]) -
         copy.seen.update(_rows(content))
         if name.endswith("/features") and len(copy.features) < len(content["rows"]):
             content["rows"] = [content["rows"][feature] for feature in copy.features]
-    with said_plainly(path):
+    with os_errors_as_input_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")), "utf-8")
 
@@ -188,7 +188,7 @@ def _write(folder: Path, name: str, answer: Answer, chosen: Sequence[_Chosen]) -
 def _write_pictures(folder: Path, chosen: _Chosen) -> None:
     if chosen.set.kind != "images":
         return
-    with said_plainly(folder):
+    with os_errors_as_input_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for row in sorted(chosen.seen):
             content = chosen.set.features.media(row)
@@ -218,7 +218,7 @@ def _rounded(content: Any) -> Any:
 
 
 def _copy(source: Traversable, target: Path, skip: set[str]) -> None:
-    with said_plainly(target):
+    with os_errors_as_input_errors(target):
         target.mkdir(parents=True, exist_ok=True)
         for each in source.iterdir():
             if each.is_file() and each.name not in skip:

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from nonneg.codes import EPSILON
 from nonneg.explorer._answers import Caption, FeatureRow, Sample
 from nonneg.explorer._labels import label_counts
 from nonneg.explorer._media import SIGNED, content_type
 from nonneg.explorer._names import Names
 from nonneg.features import Features
-from nonneg.features._features import EPSILON
 
 Array = npt.NDArray[Any]
 _EXCERPT = 240  # characters

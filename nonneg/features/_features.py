@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
+from nonneg.codes import EPSILON, active_units
 from nonneg.errors import InputError
 from nonneg.features._checks import (
     Array,
@@ -24,7 +25,6 @@ from nonneg.features._checks import (
 )
 from nonneg.features._names import checked_names
 
-EPSILON = 1e-5  # the metrics' threshold; not imported from there, as opening features need not wait for torch
 _BLOCK = 16_384  # rows of a memory map that are looked at together
 
 
@@ -189,7 +189,73 @@ class Features:
         labels = "no labels" if self._labels is None else f"{(np.unique(self._labels) >= 0).sum()} labels"
         return f"Features({samples:,} samples x {features:,} features, {layout} {self._codes.dtype}, {labels})"
 
+    @property
+    def layer(self) -> str:
+        """Which layer of a model made the codes: "encoder" or "projector"."""
+        return "encoder" if self._provenance.get("layer") == "encoder" else "projector"
+
+    @property
+    def kind(self) -> str:
+        """What the samples are to a person: "images", "texts" or plain "samples"."""
+        columns = self._samples.column_names
+        return "images" if "media" in columns else "texts" if "text" in columns else "samples"
+
+    @property
+    def model_columns(self) -> Array | None:
+        """`(features,)`: which column of the model's output each feature is, -1 for an empty one; None for all of them.
+
+        A selection or a reordering (`with_columns`) changes it; whoever encodes a new sample for these features
+        takes these columns of its code.
+        """
+        columns = self._provenance.get("columns")
+        return None if columns is None else np.asarray(columns, np.int64)
+
     # What one can ask
+
+    @cached_property
+    def units(self) -> Any:
+        """`(samples, features)` float64 `csr_array`: rows of length 1, inactive entries removed."""
+        units = active_units(self._codes)
+        freeze(units.data, units.indices, units.indptr)
+        return units
+
+    @cached_property
+    def active(self) -> Array:
+        """`(features,)` int64: on how many samples each feature is active."""
+        return np.bincount(self.units.indices, minlength=self.shape[1])
+
+    def take(self, rows: Any) -> "Features":
+        """The features of some samples: row numbers or a mask, in this order."""
+        rows = np.arange(len(self))[rows]
+        return self._opened(
+            self._codes[rows],
+            None if self._labels is None else self._labels[rows],
+            self._label_names,
+            self._samples.take(rows),
+            self._names,
+            self._provenance,
+        )
+
+    def with_columns(self, columns: Any, provenance: Mapping[str, Any] | None = None) -> "Features":
+        """The same samples with some of the features, in this order; names move along.
+
+        Args:
+            columns: `(features,)` indices, each at most once; -1 is a feature that is zero everywhere.
+            provenance: what to add to the provenance.
+
+        Example:
+            >>> features = Features(np.eye(3, dtype=np.float32), names={2: "owl"})
+            >>> fewer = features.with_columns([2, 0])
+            >>> fewer.shape, fewer.names, fewer.model_columns.tolist()
+            ((3, 2), mappingproxy({0: 'owl'}), [2, 0])
+        """
+        chosen = np.asarray(columns)
+        before = self.model_columns if self.model_columns is not None else np.arange(self.shape[1])
+        of_model = np.where(chosen < 0, -1, before[chosen])
+        codes = checked_codes(_columns(self._codes, chosen))
+        names = {i: self._names[int(old)] for i, old in enumerate(chosen) if int(old) in self._names}
+        added = plain_json({**self._provenance, **(provenance or {}), "columns": of_model.tolist()})
+        return self._opened(codes, self._labels, self._label_names, self._samples, names, added)
 
     def with_names(self, names: Mapping[int, str]) -> "Features":
         """The same features with these names added; an empty name takes one away."""
@@ -286,3 +352,12 @@ class Features:
         found, counts = np.unique(labels[labels >= 0], return_counts=True)
         order = np.argsort(-counts, kind="stable")
         return {self.label_name(int(found[i])): float(counts[i] / counts.sum()) for i in order}
+
+
+def _columns(codes: Any, chosen: Array) -> Any:
+    if (chosen < 0).any():
+        # An empty column at the end, which -1 then names.
+        empty = np.zeros((codes.shape[0], 1), codes.dtype)
+        codes = sp.hstack((codes, sp.csr_array(empty)), "csr") if sp.issparse(codes) else np.hstack((codes, empty))
+        chosen = np.where(chosen < 0, codes.shape[1] - 1, chosen)
+    return codes[:, chosen]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nonneg.durable import read_json, sealed, unsealed
+from nonneg.durable import read_json, with_checksum, without_checksum
 from nonneg.errors import InputError
 from nonneg.payload import Entry, is_entry
 
@@ -29,7 +29,7 @@ class Meta:
     def read(cls, folder: Path) -> "Meta":
         """Refuses what is damaged, foreign or of another version."""
         path = folder / META
-        content = unsealed(path, _read_json(folder), VERSION)
+        content = without_checksum(path, _read_json(folder), VERSION)
         try:
             samples, features = content["shape"]
             meta = cls(
@@ -73,7 +73,7 @@ class Meta:
             "provenance": self.provenance,
             "files": self.files,
         }
-        return sealed(content)
+        return with_checksum(content)
 
 
 def is_features(path: str | Path) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nonneg.durable import flush, read_plainly, said_plainly, sync_folder
+from nonneg.durable import flush, os_errors_as_input_errors, read_errors_as_input_errors, sync_folder
 from nonneg.errors import InputError
 
 FILE = "names.jsonl"
@@ -51,7 +51,7 @@ class NameJournal:
         """The namings of these codes, and the numbers of lines that are not namings."""
         if not self.path.is_file():
             return [], []
-        with read_plainly(self.path):
+        with read_errors_as_input_errors(self.path):
             lines = self.path.read_bytes().split(b"\n")[:-1]  # what follows the last newline is torn
         namings, damaged = [], []
         for number, line in enumerate(lines, 1):
@@ -85,7 +85,7 @@ class NameJournal:
         time = datetime.now(UTC).isoformat(timespec="seconds")
         namings = [Naming(self.codes, feature, name, author, time) for feature, name in checked_names(names).items()]
         text = "".join(json.dumps(asdict(naming)) + "\n" for naming in namings)
-        with said_plainly(self.path), self.path.open("a+b") as file:
+        with os_errors_as_input_errors(self.path), self.path.open("a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             now = self.current() if replaces else {}
             if any(now.get(feature, "") != name for feature, name in (replaces or {}).items()):

@@ -7,39 +7,45 @@ from pathlib import Path
 
 import numpy as np
 
-from nonneg.durable import TEMPORARY_PREFIX, read_plainly, said_plainly, sync_folder, write_bytes
+from nonneg.durable import (
+    TEMPORARY_PREFIX,
+    os_errors_as_input_errors,
+    read_errors_as_input_errors,
+    sync_folder,
+    write_atomically,
+)
 from nonneg.errors import InputError
 from nonneg.features import _names
 from nonneg.features._checks import Array
 from nonneg.features._features import Features
 from nonneg.features._meta import META, PAYLOAD, Meta, is_features
 from nonneg.features._names import NameJournal
-from nonneg.payload import Entry, Hashing, only_writer, write_array, write_table
+from nonneg.payload import Entry, Hashing, single_writer, write_array, write_table
 
 
 def save(features: Features, folder: Path, overwrite: bool) -> Path:
     """Write payloads under names of their own, then the names, then replace `meta.json`, which is the commit."""
     _refuse_foreign(folder, overwrite)
     layout = "csr" if features.is_sparse else "dense"
-    with only_writer(folder):
+    with single_writer(folder):
         _refuse_foreign(folder, overwrite)  # again: another writer may have been first
         try:
             files = _written(features, folder)
-            with said_plainly(folder):
+            with os_errors_as_input_errors(folder):
                 sync_folder(folder)
             # Names are bound to their codes, so those of new codes mean nothing before the commit.
             meta = Meta(layout, features.shape, features.label_names, features.provenance, files)
             names = NameJournal(folder, meta.codes_key())
             known = names.current()
             names.record({f: name for f, name in features._names.items() if known.get(f, "") != name})
-            write_bytes(folder / META, meta.encoded())
+            write_atomically(folder / META, meta.encoded())
         finally:
             _sweep(folder)
     return folder
 
 
 def _refuse_foreign(folder: Path, overwrite: bool) -> None:
-    with read_plainly(folder):
+    with read_errors_as_input_errors(folder):
         if not folder.exists():
             return
         if not folder.is_dir():

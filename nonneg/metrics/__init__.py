@@ -3,6 +3,7 @@
 `nonneg.metrics.accumulate` has those that can be added up over batches and processes as torchmetrics classes.
 """
 
+from nonneg.codes import EPSILON
 from nonneg.metrics._activity import (
     Activity,
     activity,
@@ -14,7 +15,6 @@ from nonneg.metrics._activity import (
 )
 from nonneg.metrics._agreement import Agreement, Match, agreement, match
 from nonneg.metrics._class_consistency import ClassConsistency, class_consistency
-from nonneg.metrics._codes import EPSILON
 from nonneg.metrics._information_gap import MutualInformationGap, mutual_information_gap
 from nonneg.metrics._recall import recall_at_k
 from nonneg.metrics._retrieval import mean_average_precision, precision_at_k

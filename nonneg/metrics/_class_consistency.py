@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nonneg.metrics._codes import EPSILON, check
+from nonneg.codes import EPSILON
+from nonneg.metrics._codes import check
 from nonneg.metrics._labels import as_labels
 from nonneg.metrics._tally import Tally, tally
 

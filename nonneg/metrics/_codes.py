@@ -8,7 +8,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-EPSILON = 1e-5
+from nonneg.codes import EPSILON
+
 _DENSE = 0.1
 _NON_FINITE = "{}: z holds NaN or infinite values, expected finite ones"
 

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nonneg.metrics._codes import EPSILON, as_dense, check, unit_rows
+from nonneg.codes import EPSILON
+from nonneg.metrics._codes import as_dense, check, unit_rows
 from nonneg.metrics._labels import as_labels
 
 # Entries counted at a time.

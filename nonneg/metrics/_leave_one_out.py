@@ -11,7 +11,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from nonneg.metrics._codes import EPSILON, as_dense, on_gpu, unit_csr, unit_rows
+from nonneg.codes import EPSILON
+from nonneg.metrics._codes import as_dense, on_gpu, unit_csr, unit_rows
 
 # Similarities held at a time: 2**25 in float64 are 256 MiB.
 _ENTRIES = 2**25

@@ -8,7 +8,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from nonneg.metrics._codes import EPSILON, active_entries, canonical_csr, on_gpu
+from nonneg.codes import EPSILON
+from nonneg.metrics._codes import active_entries, canonical_csr, on_gpu
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ import torch
 import torch.distributed as dist
 
 from nonneg.data import Source, open_source
-from nonneg.durable import TEMPORARY_PREFIX, said_plainly
+from nonneg.durable import TEMPORARY_PREFIX, os_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.features import Features, is_features
 from nonneg.models._collect import features_of, joined, require_channels
 from nonneg.models._model import Layer, Model
 from nonneg.models._store import load
 from nonneg.models._stream import Precision, aligned_shares, check_batch_size, usual_batch_size
-from nonneg.processes import Processes, started
+from nonneg.processes import Processes, launched_processes
 from nonneg.progress import progress_bar
 
 AS_TRAINED = -1
@@ -66,7 +66,7 @@ def embed_data(
     """
     if batch_size is not None:
         check_batch_size(batch_size)
-    processes = started()
+    processes = launched_processes()
     model = load(run)
     if image_size == AS_TRAINED:
         source = source_for(model, data, split, skip_broken=skip_broken, progress=progress)
@@ -169,7 +169,7 @@ def _require_writable(folder: Path, overwrite: bool) -> None:
     """Before the work, not after it."""
     if folder.exists() and not (overwrite and is_features(folder)):
         raise InputError(f"{folder} exists already; choose another --out, or --overwrite to replace features")
-    with said_plainly(folder):
+    with os_errors_as_input_errors(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         trial = folder.parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
         trial.touch()

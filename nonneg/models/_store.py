@@ -16,7 +16,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from nonneg.durable import TEMPORARY_PREFIX, read_plainly, said_plainly, write_bytes
+from nonneg.durable import TEMPORARY_PREFIX, os_errors_as_input_errors, read_errors_as_input_errors, write_atomically
 from nonneg.errors import InputError
 from nonneg.models._backbones import imported
 from nonneg.models._card import LIBRARY, model_card
@@ -30,7 +30,7 @@ _LARGEST_TABLES = 2**30  # bytes of what a network computes for itself when it i
 
 def save(model: Model, folder: Path) -> None:
     """Write the model, each file whole or not at all."""
-    with said_plainly(folder):
+    with os_errors_as_input_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         there = {path.name for path in folder.iterdir() if not path.name.startswith(TEMPORARY_PREFIX)}
         foreign = there - {CONFIG, WEIGHTS, CARD}
@@ -39,9 +39,9 @@ def save(model: Model, folder: Path) -> None:
     if foreign:
         raise InputError(f"{folder} holds other files ({min(foreign)}), expected a new folder or that of a model")
     content = to_json(model.config, model.backbone)
-    write_bytes(folder / WEIGHTS, save_tensors(_separate(model.state_dict())))
-    write_bytes(folder / CARD, model_card(model.config).encode())
-    write_bytes(folder / CONFIG, json.dumps(content, indent=1).encode())  # last: with it, the model is whole
+    write_atomically(folder / WEIGHTS, save_tensors(_separate(model.state_dict())))
+    write_atomically(folder / CARD, model_card(model.config).encode())
+    write_atomically(folder / CONFIG, json.dumps(content, indent=1).encode())  # last: with it, the model is whole
 
 
 def _separate(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -63,7 +63,7 @@ def load(path: str | Path) -> Model:
             `hub:owner/name` or `hub:owner/name@revision`.
     """
     folder = fetched(path) if isinstance(path, str) and path.startswith("hub:") else Path(path)
-    with read_plainly(folder):
+    with read_errors_as_input_errors(folder):
         folder = folder / "model" if (folder / "model").is_dir() else folder
         described, weights = folder / CONFIG, folder / WEIGHTS
         for part in (described, weights):
@@ -78,7 +78,7 @@ def load(path: str | Path) -> Model:
         reason = str(error) if isinstance(error, InputError) else "it is not JSON"
         raise InputError(f"{described} does not describe a nonneg model: {reason}") from error
     try:
-        with read_plainly(weights):
+        with read_errors_as_input_errors(weights):
             tensors = load_file(weights)
         return _restored(config, backbone, tensors).eval()
     except InputError as error:

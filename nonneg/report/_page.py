@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from nonneg import metrics
-from nonneg.durable import write_bytes
+from nonneg.durable import write_atomically
 from nonneg.errors import InputError
 from nonneg.features import Features
 from nonneg.report import _figures
@@ -81,7 +81,7 @@ def write_report(
         facts=facts,
         figures={name: Markup(svg) for name, svg in figures.items()},
     )
-    write_bytes(path, page.encode())
+    write_atomically(path, page.encode())
 
 
 def _strips(side: Side) -> list[dict[str, Any]]:

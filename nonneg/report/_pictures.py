@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from nonneg import metrics
-from nonneg.durable import write_bytes
+from nonneg.durable import write_atomically
 from nonneg.errors import InputError
 from nonneg.features import Features
 from nonneg.report import _figures
@@ -105,5 +105,5 @@ def _active_share(features: Features) -> np.ndarray:
 
 def _written(path: Path, content: bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(path, content)
+    write_atomically(path, content)
     return path

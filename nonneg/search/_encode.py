@@ -9,9 +9,8 @@ import scipy.sparse as sp
 
 from nonneg.convert import NonNegativeEmbedding
 from nonneg.data import open_vectors
-from nonneg.durable import read_plainly
+from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
-from nonneg.evaluate._columns import with_columns
 from nonneg.features import Features
 from nonneg.models import Layer, Model, imported, load, source_for
 
@@ -36,7 +35,8 @@ def encoded(
         codes = _of_image(Path(given), str(run), layer)
     else:
         codes = _of_vector(_vector(given) if kind == "vector" else _sentence(given, sentence_model), run, kind)
-    codes = _kept(codes, features.provenance)
+    if features.model_columns is not None:
+        codes = Features(codes).with_columns(features.model_columns).codes
     if codes.shape[1] != features.shape[1]:
         found = f"{run} makes codes of {codes.shape[1]} features"
         raise InputError(f"{found}, expected {features.shape[1]}: it is not the run that made the features")
@@ -61,7 +61,7 @@ def _require_kind(run: str | Path, kind: str) -> None:
 def _of_image(path: Path, run: str, layer: Any) -> Any:
     from nonneg.data._decode import MOST_BYTES, too_long
 
-    with read_plainly(path):
+    with read_errors_as_input_errors(path):
         if path.exists() and not path.is_file():
             raise InputError(f"{path} is not a regular file, expected an image")
         if path.stat().st_size > MOST_BYTES:
@@ -97,7 +97,7 @@ def _vector(given: str) -> Any:
     path = Path(given)
     if path.suffix == ".npy" and path.is_file():
         try:
-            with read_plainly(path):
+            with read_errors_as_input_errors(path):
                 vector = np.atleast_2d(np.load(path, allow_pickle=False))
         except (ValueError, EOFError) as error:
             raise InputError(f"{path} is not a plain NumPy array, expected one vector") from error
@@ -125,17 +125,3 @@ def _of_vector(vector: Any, run: str | Path, kind: str) -> Any:
             f"the {kind} has {vector.shape[1]} numbers, expected {embedding.n_features_in_}, as {run} was fitted on"
         )
     return embedding.transform(vector)
-
-
-def _kept(codes: Any, provenance: dict[str, Any]) -> Any:
-    """The columns that a selection kept, or the order that a match gave them."""
-    selected, reordered = provenance.get("selected"), provenance.get("reordered")
-    if selected and reordered:
-        raise InputError("the features were selected and reordered: which first is not known, expected one of the two")
-    steps = [] if reordered is None else [reordered["columns"]]
-    while selected:
-        steps.insert(0, selected["kept"])
-        selected = selected.get("before")
-    for columns in steps:
-        codes = with_columns(Features(codes), columns, {}).codes
-    return codes

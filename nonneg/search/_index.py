@@ -7,10 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from nonneg.durable import sync_folder, write_bytes
+from nonneg.durable import sync_folder, write_atomically
 from nonneg.errors import InputError
 from nonneg.features import Features, codes_key
-from nonneg.payload import Array, only_writer
+from nonneg.payload import Array, single_writer
 from nonneg.search._codes import query_lists, stored_codes
 from nonneg.search._engine import Engine, Found, Where, engine_class, refuse_unknown
 from nonneg.search._files import checked_content
@@ -228,7 +228,7 @@ class Index:
         if self._path is None:
             self._table = change(self._table)
             return
-        with only_writer(self._path):
+        with single_writer(self._path):
             meta = Meta.read(self._path)
             if meta != self._meta:  # another process has changed it since: its change stays
                 if (meta.engine, meta.fingerprint, meta.cosine) != (self.engine, self.fingerprint, self.cosine):
@@ -242,7 +242,7 @@ class Index:
         """Write to a folder. At any moment it holds the old index or the new one, whole."""
         folder = Path(path)
         refuse_foreign(folder, overwrite)
-        with only_writer(folder):
+        with single_writer(folder):
             refuse_foreign(folder, overwrite)  # again: another writer may have been first
             meta = self._commit(folder, self._table, anew=True)
             # From now on out of the folder: memory that held the lists is free again.
@@ -266,7 +266,7 @@ class Index:
                 dict(files),
             )
             sync_folder(folder)
-            write_bytes(folder / META, meta.encoded())
+            write_atomically(folder / META, meta.encoded())
             self._table, self._meta = table, Meta.read(folder)
             return self._meta
         finally:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from nonneg.durable import read_json, read_plainly, sealed, unsealed
+from nonneg.durable import read_errors_as_input_errors, read_json, with_checksum, without_checksum
 from nonneg.errors import InputError
 from nonneg.payload import Entry, is_entry
 from nonneg.search._files import DATABASE, PAYLOAD, is_own, sweep
@@ -45,7 +45,7 @@ class Meta:
     def read(cls, folder: Path) -> "Meta":
         """Refuses what is damaged, foreign or of another version."""
         path = folder / META
-        content = unsealed(path, _read_json(folder), VERSION)
+        content = without_checksum(path, _read_json(folder), VERSION)
         try:
             fields = {name: value for name, value in content.items() if name not in ("format", "version")}
             names, parts = tuple(fields.pop("label_names")), tuple(fields.pop("parts"))
@@ -93,7 +93,7 @@ class Meta:
     def encoded(self) -> bytes:
         """What `read` reads, with a hash over itself."""
         content = json.loads(json.dumps({"format": FORMAT, "version": VERSION, **asdict(self)}))
-        return sealed(content)
+        return with_checksum(content)
 
 
 def _is_other_json(folder: Path) -> bool:
@@ -111,7 +111,7 @@ def _read_json(folder: Path) -> dict[str, Any]:
 
 def refuse_foreign(folder: Path, overwrite: bool) -> None:
     """A folder that an index cannot be written to: other people's files, or an index that is to stay."""
-    with read_plainly(folder):
+    with read_errors_as_input_errors(folder):
         if not folder.exists():
             return
         if not folder.is_dir():

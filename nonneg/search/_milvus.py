@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nonneg.compiled import Lists
-from nonneg.durable import said_plainly
+from nonneg.durable import os_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.payload import Array, Entry
 from nonneg.search._engine import Found, Where, library
@@ -174,7 +174,7 @@ class Milvus:
         if self._database.parent != folder:
             before, was_temporary = self._database, self._temporary
             self._disconnect()
-            with said_plainly(folder):
+            with os_errors_as_input_errors(folder):
                 self._database = Path(shutil.copytree(before, folder / _new_database()))
             if was_temporary:
                 shutil.rmtree(before.parent, ignore_errors=True)

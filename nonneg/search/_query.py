@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from nonneg.durable import read_plainly, write_bytes
+from nonneg.durable import read_errors_as_input_errors, write_atomically
 from nonneg.errors import InputError
 
 Feature = int | str
@@ -107,17 +107,17 @@ class Query:
 
     def save(self, path: str | Path) -> None:
         """Write to a file, whole or not at all; in the place of an earlier query, but of nothing else."""
-        with read_plainly(Path(path)):
+        with read_errors_as_input_errors(Path(path)):
             is_there = Path(path).exists()
         if is_there and not self._is_saved(Path(path)):
             raise InputError(f"{path} exists already and is no saved query, expected a new name or that of a query")
-        write_bytes(Path(path), self.to_json().encode())
+        write_atomically(Path(path), self.to_json().encode())
 
     @classmethod
     def _is_saved(cls, path: Path) -> bool:
         """Whether a file holds a query."""
         try:
-            with read_plainly(path):
+            with read_errors_as_input_errors(path):
                 if not path.is_file() or path.stat().st_size > _LARGEST:
                     return False
             cls.load(path)
@@ -128,7 +128,7 @@ class Query:
     @classmethod
     def load(cls, path: str | Path) -> "Query":
         """Read from a file."""
-        with read_plainly(Path(path)):
+        with read_errors_as_input_errors(Path(path)):
             content = Path(path).read_bytes()
         try:
             return cls.from_json(content)

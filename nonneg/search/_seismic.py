@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nonneg.compiled import Lists
-from nonneg.durable import said_plainly
+from nonneg.durable import os_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.payload import Array, Entry, adopted, new_name
 from nonneg.search._engine import Found, Where, library
@@ -121,7 +121,7 @@ class Seismic:
 
     def store(self, folder: Path) -> tuple[Mapping[str, Any], Mapping[str, Entry]]:
         temporary = new_name(folder)
-        with said_plainly(folder), _silent():
+        with os_errors_as_input_errors(folder), _silent():
             self._index.save(str(temporary))
             written = temporary.with_name(f"{temporary.name}.index.seismic")
         return self._settings, {"seismic": adopted(written, "seismic", "seismic")}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nonneg.durable import read_plainly, write_bytes
+from nonneg.durable import read_errors_as_input_errors, write_atomically
 from nonneg.errors import InputError
 from nonneg.evaluate import open_features
 from nonneg.features import is_features
@@ -66,7 +66,7 @@ def select_folder(
     fewer.save(out, overwrite=overwrite)
     buffer = io.BytesIO()
     np.save(buffer, np.array(fewer.provenance["selected"]["kept"]), allow_pickle=False)
-    write_bytes(kept, buffer.getvalue())
+    write_atomically(kept, buffer.getvalue())
     return Selected(out, kept)
 
 
@@ -97,7 +97,7 @@ def sweep_folders(
 
 def _numbers(path: Path) -> Any:
     try:
-        with read_plainly(path):
+        with read_errors_as_input_errors(path):
             return np.load(path, allow_pickle=False)
     except InputError:
         raise

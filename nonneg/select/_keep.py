@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from nonneg.errors import InputError
-from nonneg.evaluate import aligned, with_columns
+from nonneg.evaluate import aligned
 from nonneg.features import Features
 from nonneg.select._scores import Array
 from nonneg.select._selectors import Elimination, ExpectedActivation, MutualInformation, RandomFeatures, Sepin, Variance
@@ -68,7 +68,7 @@ def keep(features: Features, chosen: Any, views: Features | None = None) -> Feat
         by, columns = "indices", _checked(chosen, features.shape[1])
     told = {"by": by, "kept": columns.tolist(), "of": features.shape[1]}
     before = features.provenance.get("selected")
-    return with_columns(features, columns, {"selected": told if before is None else {**told, "before": before}})
+    return features.with_columns(columns, {"selected": told if before is None else {**told, "before": before}})
 
 
 def fitted(selector: Any, features: Features, views: Features | None = None) -> Any:

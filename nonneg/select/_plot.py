@@ -8,7 +8,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from nonneg.durable import write_bytes
+from nonneg.durable import write_atomically
 from nonneg.errors import InputError
 
 if TYPE_CHECKING:
@@ -88,5 +88,5 @@ def plot(sweep: "Sweep", path: Path) -> Path:
         buffer = io.BytesIO()
         dated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
         figure.savefig(buffer, format=path.suffix.lower()[1:], dpi=160, metadata=dated)
-    write_bytes(path, buffer.getvalue())
+    write_atomically(path, buffer.getvalue())
     return path

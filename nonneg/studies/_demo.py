@@ -13,7 +13,7 @@ from rich.table import Table as RichTable
 
 from nonneg import metrics
 from nonneg.data import Source, open_source
-from nonneg.durable import claim_folder, write_bytes
+from nonneg.durable import claim_folder, write_atomically
 from nonneg.evaluate import linear_probe
 from nonneg.features import Features
 from nonneg.models import load
@@ -68,7 +68,7 @@ def demo(
         outcomes.append(_measured(name, run, side, test, folder))
     table = _table(outcomes, test)
     sides = {o.name: {**o.figures, "follows": o.meanings} for o in outcomes}
-    write_bytes(folder / RESULTS, json.dumps({**about, "finished": True, **sides}, indent=1).encode())
+    write_atomically(folder / RESULTS, json.dumps({**about, "finished": True, **sides}, indent=1).encode())
     _write_report(folder / REPORT, outcomes, table, config, test)
     _print(table, folder)
     return outcomes

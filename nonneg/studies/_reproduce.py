@@ -14,7 +14,8 @@ import torch
 from rich.console import Console
 
 from nonneg.data import Source, open_source
-from nonneg.durable import claim_folder, read_plainly, write_bytes
+from nonneg.durable import claim_folder, read_errors_as_input_errors, write_atomically
+from nonneg.environment import environment
 from nonneg.errors import InputError, StoppedError, UntrainableError
 from nonneg.evaluate import (
     PARTS,
@@ -32,7 +33,7 @@ from nonneg.report import write_pictures
 from nonneg.select import sweep
 from nonneg.studies._plan import ACTIVATIONS, Activation, Plan
 from nonneg.studies._results_page import MADE_BY, write_page
-from nonneg.training import TrainConfig, environment, load_recipe, new_model, read_environment, read_log, train
+from nonneg.training import TrainConfig, load_recipe, new_model, read_environment, read_log, train
 
 SIDES = ("CL", "NCL")
 HEADS: dict[str, dict[str, Any]] = {  # name to whether it has a projector of its own, and what is rectified
@@ -107,7 +108,7 @@ def plan_file(plan: Plan) -> dict[str, Any]:
 
 def refuse_another(out: Path, asked: dict[str, Any]) -> None:
     """A folder goes on with the plan it was begun with; only seeds can be added."""
-    with read_plainly(out / _PLAN):
+    with read_errors_as_input_errors(out / _PLAN):
         text = (out / _PLAN).read_bytes()
     try:
         begun = dict(json.loads(text)["plan"])
@@ -156,7 +157,7 @@ class Study:
         """To more seeds than before: those that are done stay, and features are matched over all of them."""
         if json.loads((self.out / _PLAN).read_bytes()) != asked:
             self._path(_MATCHING).unlink(missing_ok=True)
-            write_bytes(self.out / _PLAN, json.dumps(asked, indent=1).encode())
+            write_atomically(self.out / _PLAN, json.dumps(asked, indent=1).encode())
 
     # Keeping figures
 
@@ -165,7 +166,7 @@ class Study:
         path = self._path(name)
         if not path.is_file():
             return None
-        with read_plainly(path):
+        with read_errors_as_input_errors(path):
             text = path.read_bytes()
         try:
             figures = json.loads(text)
@@ -199,7 +200,7 @@ class Study:
 
     def _keep(self, name: str, content: Any) -> None:
         self._path(name).parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(self._path(name), json.dumps(content, indent=1).encode())
+        write_atomically(self._path(name), json.dumps(content, indent=1).encode())
 
     def _path(self, name: str) -> Path:
         return self.out / _DONE / f"{name.replace(', ', '-').replace(' ', '-').lower()}.json"

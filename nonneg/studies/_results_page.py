@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from nonneg.durable import write_bytes
+from nonneg.durable import write_atomically
 from nonneg.evaluate import Measured, Measurement, paired_difference
 from nonneg.report import write_curves
 from nonneg.studies._plan import ACTIVATIONS, Plan, command
@@ -73,7 +73,7 @@ def write_page(path: Path, plan: Plan, results: Results, commits: Sequence[str] 
         _how(plan, results, commits),
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(path, "\n\n".join(section for section in sections if section).encode() + b"\n")
+    write_atomically(path, "\n\n".join(section for section in sections if section).encode() + b"\n")
     return path
 
 

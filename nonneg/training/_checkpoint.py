@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from torch.optim import Optimizer
 
-from nonneg.durable import read_plainly, replacing, said_plainly
+from nonneg.durable import atomic_writer, os_errors_as_input_errors, read_errors_as_input_errors
 from nonneg.errors import InputError
 
 KEPT = 2
@@ -91,7 +91,7 @@ class Checkpoints:
 
     def _write(self, checkpoint: Checkpoint, arrived: Callable[[], None]) -> None:
         try:
-            with said_plainly(self.folder):
+            with os_errors_as_input_errors(self.folder):
                 self.folder.mkdir(exist_ok=True)
             arrived()
             tensors = {name: tensor.contiguous() for name, tensor in checkpoint.tensors.items()}
@@ -102,7 +102,7 @@ class Checkpoints:
                 "sha256": _digest(tensors),
             }
             path = self._path(checkpoint.step)
-            with replacing(path) as file:
+            with atomic_writer(path) as file:
                 for piece in _laid_out(tensors, header):
                     file.write(piece)
             # Only now are damaged ones of no use to anybody.
@@ -140,7 +140,9 @@ class Checkpoints:
 
     def _paths(self) -> list[Path]:
         """Newest first."""
-        with read_plainly(self.folder):  # globbing would take a folder that cannot be read for an empty one
+        with read_errors_as_input_errors(
+            self.folder
+        ):  # globbing would take a folder that cannot be read for an empty one
             try:
                 found = [path for path in self.folder.iterdir() if path.match("step-*.safetensors")]
             except FileNotFoundError:
@@ -151,7 +153,7 @@ class Checkpoints:
 def _read(path: Path) -> Checkpoint:
     try:
         # Opened first for the system's own words if that fails.
-        with read_plainly(path), path.open("rb"), safe_open(path, "pt") as file:
+        with read_errors_as_input_errors(path), path.open("rb"), safe_open(path, "pt") as file:
             header = file.metadata() or {}
             if header["format"] != _FORMAT:
                 raise InputError(f"{path} is of version {header['format']!r}, this nonneg reads version {_FORMAT!r}")

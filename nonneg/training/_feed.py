@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nonneg.data import Source
-from nonneg.durable import read_plainly
+from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.processes import memory
 from nonneg.training._step import Batch
@@ -84,7 +84,7 @@ class ReadAhead:
         self.row_bytes = images[:1].nbytes
         self.file: int | None = None
         if isinstance(images, np.memmap) and images.filename is not None and images.flags.c_contiguous:
-            with read_plainly(Path(images.filename)):
+            with read_errors_as_input_errors(Path(images.filename)):
                 self.file, self.start = os.open(images.filename, os.O_RDONLY), _place_in_file(images)
         where = "in memory" if self.file is None else "on disk"
         self.where = f"{images.nbytes / 1e6:,.1f} MB {where}, {_AHEAD} batches ahead"
@@ -121,7 +121,7 @@ class ReadAhead:
         if self.file is None:
             np.take(self.images, rows, axis=0, out=buffer)
             return
-        with read_plainly(Path(self.images.filename)):  # type: ignore[attr-defined]
+        with read_errors_as_input_errors(Path(self.images.filename)):  # type: ignore[attr-defined]
             for row, target in zip(rows.tolist(), buffer.reshape(len(rows), -1), strict=True):
                 if os.preadv(self.file, [target], self.start + row * self.row_bytes) != self.row_bytes:  # type: ignore[list-item]
                     raise InputError(f"sample {row} cannot be read: the file of images has become shorter")

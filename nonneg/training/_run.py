@@ -3,16 +3,21 @@
 import dataclasses
 import json
 import os
-import platform
-import subprocess
-import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from nonneg.durable import TEMPORARY_PREFIX, claim_folder, lock_on, made_by, read_plainly, said_plainly, write_bytes
+from nonneg.durable import (
+    TEMPORARY_PREFIX,
+    claim_folder,
+    lock_folder,
+    made_by,
+    os_errors_as_input_errors,
+    read_errors_as_input_errors,
+    write_atomically,
+)
+from nonneg.environment import environment
 from nonneg.errors import InputError
 from nonneg.training._checkpoint import Checkpoints
 from nonneg.training.config import TrainConfig, as_toml, load_recipe
@@ -39,7 +44,7 @@ class RunFolder:
                 made = {"made_by": _MAKER, **environment(device)}
                 holds = {CONFIG, LOG, MODEL, CHECKPOINTS, BROKEN, BOARD}
                 claim_folder(folder, ENVIRONMENT, made, holds, overwrite or _is_barely_begun(folder))
-                write_bytes(folder / CONFIG, content)
+                write_atomically(folder / CONFIG, content)
         except BaseException:
             self.__exit__()
             raise
@@ -61,15 +66,15 @@ class RunFolder:
             self._lock = None
 
     def _locked(self) -> int | None:
-        with said_plainly(self.folder):
+        with os_errors_as_input_errors(self.folder):
             if self.folder.exists() and not self.folder.is_dir():
                 return None  # refused in a moment, by claiming it
             self.folder.mkdir(parents=True, exist_ok=True)
-        return lock_on(self.folder, "trained into")
+        return lock_folder(self.folder, "trained into")
 
     def _sweep(self) -> None:
         """What writes that were killed have left."""
-        with said_plainly(self.folder):
+        with os_errors_as_input_errors(self.folder):
             for place in (self.folder, self.folder / CHECKPOINTS, self.folder / MODEL):
                 for leftover in place.glob(f"{TEMPORARY_PREFIX}*"):
                     leftover.unlink()
@@ -80,7 +85,7 @@ class RunFolder:
 
     def log(self, line: dict[str, Any]) -> None:
         """Append a line to the log; what was logged before stays readable, whatever happens."""
-        with said_plainly(self.folder / LOG), (self.folder / LOG).open("a", encoding="utf-8") as file:
+        with os_errors_as_input_errors(self.folder / LOG), (self.folder / LOG).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
     def keep_log(self, epochs: int) -> None:
@@ -88,22 +93,22 @@ class RunFolder:
         if (self.folder / LOG).exists():
             whole = _lines(self.folder / LOG, skip_damaged=True)
             lines = [json.dumps(line) + "\n" for line in whole if line["epoch"] <= epochs]
-            write_bytes(self.folder / LOG, "".join(lines).encode())
+            write_atomically(self.folder / LOG, "".join(lines).encode())
 
     def record_resumption(self, step: int, device: torch.device) -> None:
         """Add to the environment where the run went on from `step`: it may be another machine."""
         made = read_environment(self.folder)
         again = [*made.get("resumed", []), {"step": step, **environment(device)}]
-        write_bytes(self.folder / ENVIRONMENT, json.dumps({**made, "resumed": again}, indent=1).encode())
+        write_atomically(self.folder / ENVIRONMENT, json.dumps({**made, "resumed": again}, indent=1).encode())
 
     def record_broken(self, names: tuple[str, ...]) -> None:
         """Which samples were left out because they cannot be read."""
         if names:
-            write_bytes(self.folder / BROKEN, json.dumps(names, indent=1).encode())
+            write_atomically(self.folder / BROKEN, json.dumps(names, indent=1).encode())
 
 
 def _is_unfinished(folder: Path) -> bool:
-    with said_plainly(folder, "read"):
+    with os_errors_as_input_errors(folder, "read"):
         begun = (folder / CONFIG).is_file() and made_by(folder / ENVIRONMENT) == _MAKER
         return begun and not (folder / MODEL / "config.json").is_file()  # the last file of a model that is written
 
@@ -141,7 +146,7 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
 
 
 def _lines(path: Path, skip_damaged: bool) -> list[dict[str, Any]]:
-    with read_plainly(path):
+    with read_errors_as_input_errors(path):
         text = path.read_bytes().decode("utf-8", "replace")
     lines = []
     for number, line in enumerate(text.split("\n")[:-1], 1):  # what follows the last newline is half a line
@@ -153,57 +158,13 @@ def _lines(path: Path, skip_damaged: bool) -> list[dict[str, Any]]:
     return lines
 
 
-def environment(device: torch.device) -> dict[str, Any]:
-    """What the numbers of a run depend on besides its config."""
-    packages = ("torch", "lightning-fabric", "numpy", "scikit-learn")
-    program = Path(sys.argv[0]).name
-    on_gpu = device.type == "cuda"
-    ours = sys.modules["nonneg"].__version__  # not imported: the package's names live in rooms above this one
-    return {
-        "device": torch.cuda.get_device_name(device) if on_gpu else f"{platform.machine()} {device.type}",
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "platform": platform.platform(),
-        "python": platform.python_version(),
-        "packages": {"nonneg": ours, **{name: _version(name) for name in packages}},
-        "commit": _commit(),
-        "command": ["nonneg" if program == "__main__.py" else program, *sys.argv[1:]],
-    }
-
-
 def read_environment(folder: Path) -> dict[str, Any]:
     """The environment a run was made in."""
     path = folder / ENVIRONMENT
     try:
-        with read_plainly(path):
+        with read_errors_as_input_errors(path):
             return dict(json.loads(path.read_bytes()))
     except (ValueError, TypeError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} is damaged, expected a JSON object") from error
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "unknown"
-
-
-def _commit() -> str:
-    """The commit of the source tree this package runs from, if it is one, and whether the package differs from it."""
-    here = Path(__file__).parents[2]
-    if not (here / ".git").exists():
-        return "unknown"
-
-    def git(*words: str) -> str:
-        return subprocess.run(
-            ["git", "-C", str(here), *words], capture_output=True, text=True, check=True
-        ).stdout.strip()
-
-    try:
-        commit = git("describe", "--always")
-        # Other files may change as they like: results are written into a tree while it runs.
-        return f"{commit}-dirty" if git("status", "--porcelain", "--", "nonneg") else commit
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"

@@ -16,7 +16,7 @@ from nonneg import metrics
 from nonneg.data import Source, open_source
 from nonneg.errors import InputError, StoppedError
 from nonneg.models import Model
-from nonneg.processes import started
+from nonneg.processes import launched_processes
 from nonneg.training._ends import leave_if, refuse_to_die, refuse_to_diverge, refuse_to_keep_divergence
 from nonneg.training._feed import open_feed
 from nonneg.training._optimisers import learning_rate, optimiser_of
@@ -265,7 +265,7 @@ def _fabric(config: TrainConfig, loggers: list[Any]) -> Any:
 
     # As the compiler does, it advises to lower float32's precision.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    processes = started()
+    processes = launched_processes()
     # A backbone of another library may have parameters that its output does not come from; to look for them takes time.
     strategy = "ddp_find_unused_parameters_true" if ":" in config.encoder else "ddp"
     try:

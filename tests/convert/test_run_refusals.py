@@ -8,7 +8,7 @@ import torch
 
 from nonneg import InputError
 from nonneg.convert import NonNegativeEmbedding, checked_config, convert_file
-from nonneg.convert._parameters import memory_said_plainly
+from nonneg.convert._parameters import memory_errors_as_input_errors
 
 SMALL = {"n_components": 8, "max_active": 2, "max_iter": 3, "random_state": 0}
 OPTIONS = ["--n-components", "8", "--max-active", "2", "--max-iter", "3"]
@@ -150,7 +150,7 @@ def test_how_an_unfinished_run_differs_is_said_in_names_of_files(here):
 def test_a_lack_of_memory_is_said():
     config = checked_config(NonNegativeEmbedding(**SMALL).get_params(), 0)
     sentence = "n_components is 8 and batch_size 512, for which memory does not suffice"
-    with pytest.raises(InputError, match=sentence), memory_said_plainly(config):
+    with pytest.raises(InputError, match=sentence), memory_errors_as_input_errors(config):
         torch.empty(2**60)
-    with pytest.raises(RuntimeError, match="another trouble"), memory_said_plainly(config):
+    with pytest.raises(RuntimeError, match="another trouble"), memory_errors_as_input_errors(config):
         raise RuntimeError("another trouble")

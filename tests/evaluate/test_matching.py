@@ -166,21 +166,21 @@ def test_matched_features_keep_their_number(codes, again, make):
     columns = [2, 4, 5, 0, 3, 1]  # the dead one fills the gap
     np.testing.assert_array_equal(found.codes.toarray() if found.is_sparse else found.codes, again[:, columns])
     assert found.names == {0: "mine"} and found.samples == new.samples
-    assert found.provenance == {"model": "new", "reordered": {"columns": columns, "least": 0.5}}
+    assert found.provenance == {"model": "new", "reordered": {"least": 0.5}, "columns": columns}
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
 def test_numbers_beyond_the_new_features_are_kept_by_empty_ones(codes, make):
     found = reordered(Features(make(codes)), Features(make(codes[:, [4, 1]])))
     dense = found.codes.toarray() if found.is_sparse else found.codes
-    assert found.provenance["reordered"]["columns"] == [-1, 1, -1, -1, 0]
+    assert found.provenance["columns"] == [-1, 1, -1, -1, 0]
     np.testing.assert_array_equal(dense, codes[:, :5] * [0, 1, 0, 0, 1])
 
 
 def test_wider_features_keep_them_all(codes, again):
     extra = np.random.default_rng(4).random((80, 3))
     found = reordered(Features(codes), Features(np.hstack((extra, again))), least=0.9)
-    assert sorted(found.provenance["reordered"]["columns"]) == list(range(9))
+    assert sorted(found.provenance["columns"]) == list(range(9))
     assert match_features(Features(codes), found).partners.tolist() == [[0, 1, 2, 3, 4, -1]]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nonneg import Features, InputError
-from nonneg.durable import locked_folder
+from nonneg.durable import folder_lock
 from nonneg.explorer import export
 from tests.explorer.conftest import HOSTILE, picture, settled
 
@@ -43,7 +43,7 @@ def made(tmp_path, samples=60, **parts):
 
 def test_one_process_at_a_time_writes_a_copy(tmp_path):
     features = Features(np.eye(4, dtype=np.float32))
-    with locked_folder(tmp_path / "site"), pytest.raises(InputError, match="is being written by another process"):
+    with folder_lock(tmp_path / "site"), pytest.raises(InputError, match="is being written by another process"):
         export(features, out=tmp_path / "site", progress=False)
     assert export(features, out=tmp_path / "site", progress=False) == tmp_path / "site"
 

@@ -137,13 +137,13 @@ def test_a_foreign_folder_gives_one_clear_sentence(foreign, features, tmp_path):
     ],
 )
 def test_a_hostile_meta_with_a_right_hash_is_refused(field, value, features, tmp_path):
-    from nonneg.durable import sealed
+    from nonneg.durable import with_checksum
 
     folder = features.save(tmp_path / "x.features")
     content = json.loads((folder / "meta.json").read_text())
     content.pop("sha256")
     content[field] = value
-    (folder / "meta.json").write_bytes(sealed(content))
+    (folder / "meta.json").write_bytes(with_checksum(content))
     with pytest.raises(InputError, match="its fields are not those of"):
         Features.load(folder)
 

@@ -12,7 +12,7 @@ import pytest
 
 from nonneg import Features, InputError
 from nonneg.features import journal
-from nonneg.payload import only_writer
+from nonneg.payload import single_writer
 from nonneg.search import Index
 from tests.search.parity import check
 
@@ -31,7 +31,7 @@ def test_a_kill_leaves_the_old_index_or_the_new_one():
 
 def test_a_second_writer_is_refused(folder, codes):
     first, second = Index.open(folder), Index.open(folder)
-    with only_writer(folder), pytest.raises(InputError, match="is being written by another process; try again"):
+    with single_writer(folder), pytest.raises(InputError, match="is being written by another process; try again"):
         second.add(codes[:1], ["a"])
     second.add(codes[:1], ["a"])
     first.add(codes[:1], ["b"])  # opened before the other's change, which stays

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from nonneg.errors import InputError
-from nonneg.processes import started
+from nonneg.processes import launched_processes
 from nonneg.training import read_log
 from nonneg.training.loop import _share
 
@@ -71,12 +71,12 @@ def test_tasks_of_srun_that_do_not_know_of_each_other_are_refused(monkeypatch):
     with pytest.raises(
         InputError, match="srun started 4 tasks without saying how many a node has, expected --ntasks-per-node"
     ):
-        started()
+        launched_processes()
     monkeypatch.setenv("SLURM_JOB_NAME", "interactive")
-    assert started().total == 1
+    assert launched_processes().total == 1
     monkeypatch.setenv("SLURM_JOB_NAME", "embedding")
     monkeypatch.setenv("SLURM_NTASKS", "1")
-    assert started().total == 1
+    assert launched_processes().total == 1
 
 
 def test_a_refusal_is_said_by_all_processes_and_none_waits(runs):

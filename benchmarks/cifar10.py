@@ -25,8 +25,9 @@ from torch.utils.data import DataLoader, Dataset
 from benchmarks import pillow_views
 from benchmarks.hardware import described
 from nonneg import losses, metrics
-from nonneg.data import Source, open_source
 from nonneg.evaluate import linear_probe
+from nonneg.modalities import Source
+from nonneg.modalities.images import open_source
 from nonneg.models import Model, load
 from nonneg.training import TrainConfig, load_recipe, read_log, train
 from nonneg.training._optimisers import learning_rate, optimiser_of, set_learning_rate
@@ -126,7 +127,7 @@ class PillowBatches(Dataset[torch.Tensor]):
         views = []
         for view in (0, 1):
             for row in rows.tolist():
-                # Numbers of their own, from Python's generator: nothing of nonneg.views takes part.
+                # Numbers of their own, from Python's generator: nothing of nonneg.modalities.images.views takes part.
                 rng = random.Random(f"{self.config.seed}/{epoch}/{row}/{view}")
                 drawn = pillow_views.parameters(self.config.views, height, width, rng)
                 picture = Image.fromarray(np.asarray(self.source.images[row]))

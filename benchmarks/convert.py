@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.hardware import described
 from nonneg import NonNegativeClassifier, NonNegativeEmbedding
-from nonneg.data import open_vectors, read_column
+from nonneg.tables import open_vectors, read_column
 
 WIDTH, FEATURES, ACTIVE = 384, 1536, 32
 

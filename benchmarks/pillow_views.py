@@ -1,7 +1,7 @@
-"""The views of `nonneg.views`, one image at a time with Pillow: what they are compared with.
+"""The views of `nonneg.modalities.images.views`, one image at a time with Pillow: what they are compared with.
 
 Operations are Pillow's own, as torchvision calls them; `parameters` draws with torchvision's
-algorithm from Python's generator, independently of `nonneg.views`.
+algorithm from Python's generator, independently of `nonneg.modalities.images.views`.
 """
 
 import math
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 
-from nonneg.views import ViewConfig
+from nonneg.modalities.images import ViewConfig
 
 JITTERS = ("brightness", "contrast", "saturation", "hue")
 

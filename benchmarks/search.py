@@ -24,9 +24,9 @@ import scipy.sparse as sp
 
 from benchmarks.hardware import described
 from nonneg import Features, NonNegativeEmbedding
-from nonneg.data import open_vectors, read_column
 from nonneg.search import Found, Index
 from nonneg.search._kernel import cores
+from nonneg.tables import open_vectors, read_column
 
 FEATURES, ACTIVE, BEST, BATCH = 4_096, 32, 10, 256
 GROWTH = (10_000, 30_000, 100_000, 300_000, 1_000_000)

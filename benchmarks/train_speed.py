@@ -27,7 +27,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from benchmarks import pillow_views
 from benchmarks.hardware import described
-from nonneg.data import Source, open_source
+from nonneg.modalities import Source
+from nonneg.modalities.images import open_source, random_views
 from nonneg.models import Model
 from nonneg.training import TrainConfig, load_recipe, read_log, train
 from nonneg.training._feed import open_feed
@@ -35,7 +36,6 @@ from nonneg.training._optimisers import optimiser_of
 from nonneg.training._step import Step
 from nonneg.training._watch import Watch
 from nonneg.training.loop import _fabric, epoch_order
-from nonneg.views import random_views
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

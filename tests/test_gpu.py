@@ -12,13 +12,12 @@ import torch
 
 import nonneg
 from nonneg import losses, metrics
-from nonneg.data import open_source
-from nonneg.models import Model, ModelConfig, ResNet, _stream
+from nonneg.modalities.images import ResNet, open_source, random_views
+from nonneg.models import Model, ModelConfig, _stream
 from nonneg.rectify import KINDS, NonNegative
 from nonneg.training import load_recipe, read_log, train
 from nonneg.training._optimisers import LARS, set_learning_rate
 from nonneg.training._resume import copied_aside
-from nonneg.views import random_views
 
 pytestmark = [
     pytest.mark.gpu,

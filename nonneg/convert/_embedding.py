@@ -20,9 +20,9 @@ from nonneg.convert._parameters import checked_config, device_of
 from nonneg.convert._report import FitReport, report_on
 from nonneg.convert._rows import Rows
 from nonneg.convert._store import load, push, save
-from nonneg.data import arrow_vectors
 from nonneg.errors import InputError
 from nonneg.progress import progress_bar
+from nonneg.tables import arrow_vectors
 
 _SCORED = 5_000  # rows whose neighbours `score` compares, at most
 

@@ -14,9 +14,9 @@ import torch
 from rich.console import Console
 
 from nonneg.convert._rows import Rows, have_one_direction
-from nonneg.data import ids_within, open_source, open_vectors, read_column, split_name
 from nonneg.errors import InputError
-from nonneg.models import thumbnails
+from nonneg.modalities.images import open_source, thumbnails
+from nonneg.tables import ids_within, open_vectors, read_column, split_name
 
 _BLOCK = 16_384
 _SHOWN_SIDE = 128

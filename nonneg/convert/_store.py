@@ -22,7 +22,8 @@ from nonneg.convert._parameters import checked_config
 from nonneg.convert._report import FitReport
 from nonneg.durable import os_errors_as_input_errors, read_errors_as_input_errors, write_atomically
 from nonneg.errors import InputError
-from nonneg.models import fetched, imported
+from nonneg.extras import import_extra
+from nonneg.models import fetched
 
 if TYPE_CHECKING:
     from nonneg.convert._embedding import NonNegativeEmbedding
@@ -99,7 +100,7 @@ class Saved:
         folder = fetched(path)
         files = [name for name in (self.config, self.weights, *self.further) if name not in (CONFIG, WEIGHTS)]
         if files:
-            hub, name = imported("huggingface_hub", path, extra="hub"), path.removeprefix("hub:").partition("@")[0]
+            hub, name = import_extra("huggingface_hub", path, extra="hub"), path.removeprefix("hub:").partition("@")[0]
             with _hub_errors(f"{path} cannot be fetched"):  # of the same commit, which the folder is named after
                 folder = Path(hub.snapshot_download(name, revision=folder.name, allow_patterns=files))
         return folder
@@ -138,7 +139,7 @@ def check_tensors(tensors: Mapping[str, Tensor], shapes: Mapping[str, tuple[int,
 
 def push(folder: Path, repository: str, private: bool) -> str:
     """Upload what was saved; the address of what was uploaded."""
-    hub = imported("huggingface_hub", repository, extra="hub")
+    hub = import_extra("huggingface_hub", repository, extra="hub")
     with _hub_errors(f"{repository} cannot be uploaded"):
         api = hub.HfApi()
         api.create_repo(repository, private=private, exist_ok=True)

@@ -7,12 +7,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from nonneg.data import Source
 from nonneg.errors import InputError
 from nonneg.evaluate._labelled_training import CROP_AND_FLIP, fit, linear_head, prepared
+from nonneg.modalities import Source
+from nonneg.modalities.images import ViewConfig
 from nonneg.models import Layer, Model
 from nonneg.training import TrainConfig
-from nonneg.views import ViewConfig
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def augmented_probe(
         progress: show a bar.
 
     Example:
-        >>> from nonneg.data import open_source
+        >>> from nonneg.modalities.images import open_source
         >>> from nonneg.models import ModelConfig
         >>> model = Model(ModelConfig("convnet_8", channels=1))
         >>> some = open_source("digits", "test").take(np.arange(100))

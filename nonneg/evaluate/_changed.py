@@ -9,8 +9,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from nonneg.data import Source
-from nonneg.views import ViewConfig, random_views
+from nonneg.modalities import Source
+from nonneg.modalities.images import ViewConfig, random_views
 
 Change = Callable[[Tensor, Tensor], Tensor]
 
@@ -80,7 +80,7 @@ def viewed_source(
         device: where to make them; None is a CUDA device if there is one.
 
     Example:
-        >>> from nonneg.data import open_source
+        >>> from nonneg.modalities.images import open_source
         >>> again = viewed_source(open_source("digits", "test"), ViewConfig(rotate=15.0), view=1)
         >>> again.name, again.images[:5].shape
         ('digits/test/view-1', (5, 8, 8, 1))

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from nonneg.data import Source
 from nonneg.errors import InputError
 from nonneg.evaluate import _corruption_kinds as kinds
 from nonneg.evaluate._changed import changed_source
 from nonneg.evaluate._corruption_jpeg import jpeg
-from nonneg.views import uniform
+from nonneg.modalities import Source
+from nonneg.modalities.images import uniform
 
 Five = tuple[float, float, float, float, float]
 Kind = tuple[Callable[..., Tensor], tuple[tuple[Five, Five], ...]]
@@ -143,7 +143,7 @@ def corrupted_source(
         device: where to corrupt; None is a CUDA device if there is one.
 
     Example:
-        >>> from nonneg.data import open_source
+        >>> from nonneg.modalities.images import open_source
         >>> foggy = corrupted_source(open_source("digits", "test"), "fog", 3)
         >>> foggy.name, foggy.images[:5].shape
         ('digits/test/fog-3', (5, 8, 8, 1))

@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nonneg.data import Source
 from nonneg.errors import InputError
 from nonneg.evaluate._labelled_training import CROP_AND_FLIP, fit, linear_head, prepared
+from nonneg.modalities import Source
+from nonneg.modalities.images import ViewConfig
 from nonneg.models import Model, projector_of
 from nonneg.rectify import NonNegative
 from nonneg.training import TrainConfig
-from nonneg.views import ViewConfig
 
 Rectify = Literal["none", "relu", "rep_relu", "softplus", "sigmoid", "exp"]
 
@@ -78,7 +78,7 @@ def fine_tune(
         progress: show a bar.
 
     Example:
-        >>> from nonneg.data import open_source
+        >>> from nonneg.modalities.images import open_source
         >>> from nonneg.models import ModelConfig
         >>> model = Model(ModelConfig("convnet_8", channels=1))
         >>> some = open_source("digits", "test").take(np.arange(100))

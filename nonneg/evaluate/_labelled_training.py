@@ -12,8 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nonneg.data import Source
 from nonneg.errors import InputError
+from nonneg.modalities import Source
+from nonneg.modalities.images import ViewConfig, random_views
 from nonneg.models import Layer, Model, Precision
 from nonneg.models._stream import embed_rows
 from nonneg.training import TrainConfig
@@ -22,7 +23,6 @@ from nonneg.training._optimisers import learning_rate, optimiser_of, set_learnin
 from nonneg.training._progress import progress_bar
 from nonneg.training._recorded import Recorded
 from nonneg.training.loop import epoch_order
-from nonneg.views import ViewConfig, random_views
 
 _VALUES_AT_A_TIME = 2**24  # of views on a GPU: 64 MB
 _SMALL_SIDE = 64  # images of more pixels a side keep a GPU busy while the host launches what comes next

@@ -11,10 +11,11 @@ import torch
 from sklearn.model_selection import train_test_split
 
 from nonneg.convert import label_numbers
-from nonneg.data import Source, UndividedError, as_float32, open_vectors, read_column, split_name
 from nonneg.errors import InputError
 from nonneg.features import Features, find_features
+from nonneg.modalities import Source, UndividedError
 from nonneg.models import Layer, Model, load, source_for
+from nonneg.tables import as_float32, open_vectors, read_column, split_name
 from nonneg.training import TrainConfig, load_recipe
 
 _TEST_SHARE = 0.2

@@ -45,9 +45,9 @@ class TextEncoder:
     @cached_property
     def _models(self) -> tuple[Any, Any]:
         from nonneg.convert import NonNegativeEmbedding
-        from nonneg.models import imported
+        from nonneg.extras import import_extra
 
-        library = imported("sentence_transformers", self.sentence_model, extra="sentence")
+        library = import_extra("sentence_transformers", self.sentence_model, extra="sentence")
         try:
             sentences = library.SentenceTransformer(self.sentence_model)
         except Exception as error:  # of files, of the network, of the model: each has its own family of errors

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from nonneg.data import split_name
 from nonneg.errors import InputError
 from nonneg.explorer._encode import ImageEncoder, TextEncoder
 from nonneg.explorer._explorer import Explorer
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._glass import GlassBox
 from nonneg.features import Features, find_features
+from nonneg.tables import split_name
 
 
 def open_explorer(given: Sequence[str | Path | Features], sentence_model: str | None = None) -> Explorer:

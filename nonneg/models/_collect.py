@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from nonneg.data import Source
 from nonneg.errors import InputError
 from nonneg.features import Features
+from nonneg.modalities import Source
 from nonneg.models._codes import CodeRows
 from nonneg.models._stream import Precision, embed_rows
 

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from nonneg.errors import InputError
-from nonneg.models._encoders import ENCODERS, EXTRA_ENCODERS
-from nonneg.models._resnet import STEMS
+from nonneg.modalities.images.encoders._encoders import ENCODERS, EXTRA_ENCODERS
+from nonneg.modalities.images.encoders._resnet import STEMS
 from nonneg.rectify import KINDS
 
 FORMAT = 1

@@ -10,10 +10,11 @@ from typing import Literal
 import torch
 import torch.distributed as dist
 
-from nonneg.data import Source, open_source
 from nonneg.durable import TEMPORARY_PREFIX, os_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.features import Features, is_features
+from nonneg.modalities import Source
+from nonneg.modalities.images import open_source
 from nonneg.models._collect import features_of, joined, require_channels
 from nonneg.models._model import Layer, Model
 from nonneg.models._store import load
@@ -45,7 +46,7 @@ def embed_data(
 
     Args:
         run: a run's folder, a model's folder, or `hub:owner/name`.
-        data: what `nonneg.data.open_source` takes.
+        data: what `nonneg.modalities.images.sources.open_source` takes.
         out: the features' folder; beside the run, named after it and the data, if left out. For both layers, the
             layer's name goes before its ending.
         split: of the data.

@@ -8,14 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nonneg.data import Source
 from nonneg.errors import InputError
 from nonneg.features import Features
-from nonneg.models._backbones import timm_encoder, transformers_encoder
+from nonneg.modalities import Source
+from nonneg.modalities.images.encoders._backbones import timm_encoder, transformers_encoder
+from nonneg.modalities.images.encoders._encoders import ENCODERS
+from nonneg.modalities.images.encoders._resnet import Stem
 from nonneg.models._collect import features_of
 from nonneg.models._config import ModelConfig
-from nonneg.models._encoders import ENCODERS
-from nonneg.models._resnet import Stem
 from nonneg.models._stream import Precision
 from nonneg.rectify import NonNegative
 

@@ -18,7 +18,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from nonneg.durable import TEMPORARY_PREFIX, os_errors_as_input_errors, read_errors_as_input_errors, write_atomically
 from nonneg.errors import InputError
-from nonneg.models._backbones import imported
+from nonneg.extras import import_extra
 from nonneg.models._card import LIBRARY, model_card
 from nonneg.models._config import ModelConfig, from_json, to_json
 from nonneg.models._model import Model
@@ -143,7 +143,7 @@ def fetched(path: str) -> Path:
     named = _HUB.fullmatch(path)
     if named is None:
         raise InputError(f"{path!r} names no model, expected hub:owner/name or hub:owner/name@revision")
-    hub = imported("huggingface_hub", path, extra="hub")
+    hub = import_extra("huggingface_hub", path, extra="hub")
     try:
         found = hub.snapshot_download(named[1], revision=named[2], allow_patterns=[CONFIG, WEIGHTS])
     except Exception as error:  # of HTTP, of the cache, of the names: each has its own family of errors

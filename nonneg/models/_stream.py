@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nonneg.errors import InputError
-from nonneg.models._thumbnails import Checksums, JpegProcesses, is_lossless, png_checksums, thumbnails
+from nonneg.modalities.images._thumbnails import Checksums, JpegProcesses, is_lossless, png_checksums, thumbnails
 from nonneg.processes import cores
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from nonneg.convert import NonNegativeEmbedding
-from nonneg.data import open_vectors
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
+from nonneg.extras import import_extra
 from nonneg.features import Features
-from nonneg.models import Layer, Model, imported, load, source_for
+from nonneg.models import Layer, Model, load, source_for
+from nonneg.tables import open_vectors
 
 
 def encoded(
@@ -59,7 +60,7 @@ def _require_kind(run: str | Path, kind: str) -> None:
 
 
 def _of_image(path: Path, run: str, layer: Any) -> Any:
-    from nonneg.data._decode import MOST_BYTES, too_long
+    from nonneg.modalities.images.sources._decode import MOST_BYTES, too_long
 
     with read_errors_as_input_errors(path):
         if path.exists() and not path.is_file():
@@ -81,7 +82,7 @@ def image_codes(content: bytes, model: Model, layer: Layer, what: str) -> Any:
     """
     from PIL import Image
 
-    from nonneg.data._decode import BrokenImageError, decode
+    from nonneg.modalities.images.sources._decode import BrokenImageError, decode
 
     try:
         pixels = decode(content, model.config.resize or model.config.image_size)
@@ -111,7 +112,7 @@ def _vector(given: str) -> Any:
 def _sentence(text: str, model: str | None) -> Any:
     if model is None:
         raise InputError("text is given, but no sentence model, expected the name of the one that made the vectors")
-    library = imported("sentence_transformers", model, extra="sentence")
+    library = import_extra("sentence_transformers", model, extra="sentence")
     try:
         return np.asarray(library.SentenceTransformer(model).encode([text], show_progress_bar=False))
     except Exception as error:  # of files, of the network, of the model: each has its own family of errors

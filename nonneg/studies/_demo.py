@@ -12,10 +12,11 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from nonneg import metrics
-from nonneg.data import Source, open_source
 from nonneg.durable import claim_folder, write_atomically
 from nonneg.evaluate import linear_probe
 from nonneg.features import Features
+from nonneg.modalities import Source
+from nonneg.modalities.images import open_source
 from nonneg.models import load
 from nonneg.report import Side, Table, write_report
 from nonneg.training import TrainConfig, load_recipe, read_environment, read_log, train

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from nonneg.convert import label_numbers
-from nonneg.data import open_vectors, read_column, split_name
 from nonneg.evaluate import open_features, test_source
 from nonneg.models import load
 from nonneg.studies._diagnosis import Diagnosis
 from nonneg.studies._doctor import diagnose
+from nonneg.tables import open_vectors, read_column, split_name
 from nonneg.training import load_recipe
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from nonneg.data import Source, open_source
 from nonneg.durable import claim_folder, read_errors_as_input_errors, write_atomically
 from nonneg.environment import environment
 from nonneg.errors import InputError, StoppedError, UntrainableError
@@ -28,6 +27,8 @@ from nonneg.evaluate import (
     viewed_source,
 )
 from nonneg.features import Features
+from nonneg.modalities import Source
+from nonneg.modalities.images import open_source
 from nonneg.models import load
 from nonneg.report import write_pictures
 from nonneg.select import sweep

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from nonneg.data import Source
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
+from nonneg.modalities import Source
 from nonneg.processes import memory
 from nonneg.training._step import Batch
 from nonneg.training.config import TrainConfig

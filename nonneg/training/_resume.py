@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from nonneg.data import Source
 from nonneg.errors import InputError
+from nonneg.modalities import Source
 from nonneg.training._checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
 from nonneg.training._ends import refuse_to_diverge, refuse_to_keep_divergence
 from nonneg.training._run import RunFolder

@@ -10,13 +10,13 @@ from torch.optim import Optimizer
 
 from nonneg import losses
 from nonneg.errors import InputError
+from nonneg.modalities.images import random_views
 from nonneg.models import Model
 from nonneg.training._compile import compiled
 from nonneg.training._optimisers import LARS, set_learning_rate
 from nonneg.training._recorded import Recorded
 from nonneg.training._watch import Watch
 from nonneg.training.config import TrainConfig
-from nonneg.views import random_views
 
 _AUTOCAST = {"bf16-mixed": torch.bfloat16}
 

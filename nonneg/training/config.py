@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nonneg.errors import InputError
+from nonneg.modalities.images import ViewConfig, check_views
 from nonneg.models import ModelConfig
-from nonneg.views import ViewConfig, check_views
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from nonneg import metrics
-from nonneg.data import Source, open_source
 from nonneg.errors import InputError, StoppedError
+from nonneg.modalities import Source
+from nonneg.modalities.images import open_source
 from nonneg.models import Model
 from nonneg.processes import launched_processes
 from nonneg.training._ends import leave_if, refuse_to_die, refuse_to_diverge, refuse_to_keep_divergence

@@ -11,12 +11,12 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter
 from scipy.stats import poisson as scipy_poisson
 
-from nonneg.data import open_source
 from nonneg.errors import InputError
 from nonneg.evaluate import _corruptions
 from nonneg.evaluate._corruption_jpeg import jpeg
 from nonneg.evaluate._corruption_kinds import poisson
 from nonneg.evaluate._corruptions import KINDS, corrupt, corrupted_source
+from nonneg.modalities.images import open_source
 from nonneg.models import Model, ModelConfig
 
 SHAPES = torch.from_numpy(open_source("shapes", "test").images[::8])

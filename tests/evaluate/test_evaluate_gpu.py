@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from nonneg.data import open_source
 from nonneg.evaluate import KINDS, PARTS, augmented_probe, corrupt, fine_tune, linear_probe, measure, neighbour_hits
 from nonneg.evaluate._labelled_training import Trial, _batches_together, prepared
 from nonneg.features import Features
+from nonneg.modalities.images import ViewConfig, open_source
 from nonneg.models import Model, ModelConfig
 from nonneg.studies import plan_for, reproduce
 from nonneg.training import load_recipe, train
-from nonneg.views import ViewConfig
 
 pytestmark = [
     pytest.mark.gpu,

@@ -7,10 +7,10 @@ import scipy.sparse as sp
 from rich.console import Console
 
 from nonneg import Features, InputError, train
-from nonneg.data import open_source
 from nonneg.evaluate import Measured, Measurement, linear_probe, measure, open_subject
 from nonneg.evaluate._figures import PARTS
 from nonneg.evaluate._measure import measure_subject
+from nonneg.modalities.images import open_source
 from nonneg.training import load_recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -15,8 +15,8 @@ import scipy.sparse as sp
 from PIL import Image
 
 from nonneg import Features, load, train
-from nonneg.data import open_source
 from nonneg.explorer import Page, open_explorer
+from nonneg.modalities.images import open_source
 from nonneg.training import load_recipe
 
 ARGUMENTS = [

@@ -8,12 +8,13 @@ import scipy.sparse as sp
 import torch
 from PIL import Image
 
-from nonneg.data import Source, open_source
 from nonneg.errors import InputError
+from nonneg.modalities import Source
+from nonneg.modalities.images import open_source
+from nonneg.modalities.images._thumbnails import JpegProcesses, thumbnails
 from nonneg.models import Model, ModelConfig
 from nonneg.models._codes import CodeRows
 from nonneg.models._stream import aligned_shares, embed_rows
-from nonneg.models._thumbnails import JpegProcesses, thumbnails
 
 CONFIG = ModelConfig(encoder="convnet_8", channels=1, projector_width=16, features=12)
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from PIL import Image
 
-from nonneg.data import open_source
 from nonneg.errors import InputError
 from nonneg.features import Features, verify
+from nonneg.modalities.images import open_source
 from nonneg.models import Model, ModelConfig, embed_data
 
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from nonneg.data import open_source
 from nonneg.errors import InputError
+from nonneg.modalities.images import open_source
 from nonneg.models import Model, ModelConfig
 
 SMALL = {"encoder": "convnet_8", "channels": 1, "projector_width": 16, "features": 12}

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from nonneg.features import Features
-from nonneg.models._thumbnails import thumbnails
+from nonneg.modalities.images._thumbnails import thumbnails
 from nonneg.report import write_pictures
 from nonneg.report._figures import curves
 

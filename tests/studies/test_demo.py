@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import nonneg
-from nonneg.data import open_source
 from nonneg.features import verify
+from nonneg.modalities.images import open_source
 from nonneg.studies import demo
 
 

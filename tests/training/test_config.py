@@ -4,8 +4,8 @@ import typing
 import pytest
 
 from nonneg.errors import InputError
-from nonneg.models import ENCODERS
-from nonneg.models._resnet import STEMS
+from nonneg.modalities.images import ENCODERS
+from nonneg.modalities.images.encoders._resnet import STEMS
 from nonneg.rectify import KINDS
 from nonneg.training import TrainConfig, as_toml, load_recipe, recipes
 

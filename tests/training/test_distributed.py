@@ -55,7 +55,7 @@ def test_told_to_stop_no_process_leaves_before_it_knows_whether_the_first_could_
 
 
 def test_a_batch_that_processes_cannot_share_is_refused():
-    from nonneg.data import open_source
+    from nonneg.modalities.images import open_source
     from nonneg.training import TrainConfig
 
     for config, processes in ((TrainConfig(), 3), (TrainConfig(batch_size=2), 2), (TrainConfig(accumulate=3), 1)):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from nonneg.data import Source
+from nonneg.modalities import Source
 from nonneg.processes import memory
 from nonneg.training import TrainConfig
 from nonneg.training._feed import ReadAhead, Resident, open_feed

@@ -11,9 +11,9 @@ from lightning_fabric.loggers import CSVLogger
 from PIL import Image
 
 import nonneg
-from nonneg.data import open_source
 from nonneg.errors import InputError, StoppedError, UntrainableError
 from nonneg.features import Features
+from nonneg.modalities.images import open_source
 from nonneg.models import embed_data, source_for
 from nonneg.training import load_recipe, read_log, train
 from nonneg.training.loop import epoch_order

@@ -13,7 +13,7 @@ from lightning_fabric.loggers import CSVLogger
 from torch import nn
 
 from nonneg.errors import InputError
-from nonneg.models import ENCODERS
+from nonneg.modalities.images import ENCODERS
 from nonneg.training import load_recipe, train
 
 

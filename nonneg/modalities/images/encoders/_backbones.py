@@ -1,0 +1,175 @@
+"""Encoders of other libraries: `timm:NAME` and `transformers:NAME`, which need an extra each."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nonneg.errors import InputError
+from nonneg.extras import import_extra
+from nonneg.messages import one_line
+from nonneg.models._config import ModelConfig
+
+# Dropped from a transformers config, before it is saved and again when it is read: what could
+# name code or weights to fetch, what lists classes, what says how and not what to compute.
+_DROPPED = re.compile(
+    r"_.*|.*auto_map|.*_implementation|.*quantization.*|(torch_)?dtype|id2label|label2id|num_labels|architectures"
+    r"|.*pretrained.*|backbone(_kwargs)?|trust_remote_code"
+)
+_LARGEST_NUMBER = 2**20  # some configs make a list as long as a number says
+_DEFAULT_SIDE = 224
+
+
+def timm_encoder(config: ModelConfig, download: bool) -> tuple[nn.Module, int]:
+    """A model of timm without its head, and its width.
+
+    Args:
+        config: `image_size` is passed on to networks that are built for one, such as ViTs.
+        download: fetch the published weights, if the config asks for them.
+    """
+    timm = import_extra("timm", config.encoder)
+    name = config.encoder.removeprefix("timm:")
+    # A registered name: timm would take hub and folder names too, and fetch what they say.
+    if re.fullmatch(r"[\w.-]+", name) is None or not timm.is_model(name):
+        raise InputError(f"encoder is {config.encoder!r}, which timm {timm.__version__} does not have")
+    try:
+        published = timm.models.get_pretrained_cfg(name)
+        options: dict[str, Any] = {"num_classes": 0, "in_chans": config.channels}
+        if config.image_size and published.fixed_input_size and config.image_size != published.input_size[-1]:
+            options["img_size"] = config.image_size
+        if config.pretrained and download:
+            # This very file, or none: timm would fall back to a pickle.
+            file = "open_clip_model" if "open_clip" in (published.hf_hub_filename or "") else "model"
+            options["pretrained_cfg_overlay"] = {
+                "url": "",
+                "hf_hub_filename": f"{file}.safetensors",
+                "custom_load": False,
+            }
+        module = timm.create_model(name, pretrained=config.pretrained and download, **options)
+        return module, int(getattr(module, "head_hidden_size", module.num_features))
+    except Exception as error:  # timm raises whatever its models, the network or the file system raise
+        raise InputError(f"encoder {config.encoder!r} cannot be built: {one_line(error)}") from error
+
+
+class PooledTransformer(nn.Module):
+    """A vision model of transformers, and one vector a sample from it.
+
+    The vector is the model's `pooler_output` if it has one, else the class token of the last
+    layer, else the mean over tokens or places.
+
+    Shape: `(batch, channels, height, width)` to `(batch, width)`.
+    """
+
+    def __init__(self, backbone: nn.Module) -> None:
+        super().__init__()
+        self.backbone = backbone
+        tokens = ("cls_token", "class_token", "class_embedding")
+        self.has_class_token = any(name.endswith(tokens) for name, _ in backbone.named_parameters())
+
+    def forward(self, x: Tensor) -> Tensor:
+        output = self.backbone(pixel_values=x)
+        pooled: Tensor | None = getattr(output, "pooler_output", None)
+        if pooled is None:
+            hidden: Tensor = output.last_hidden_state
+            if hidden.ndim == 4:
+                pooled = hidden.mean((2, 3))
+            else:
+                pooled = hidden[:, 0] if self.has_class_token else hidden.mean(1)
+        return pooled.flatten(1)
+
+
+def transformers_encoder(
+    config: ModelConfig, saved: Mapping[str, Any] | None
+) -> tuple[PooledTransformer, int, dict[str, Any]]:
+    """A vision model of transformers, its width, and what is needed to build it again without the hub.
+
+    Args:
+        config: names a model of the hub, or a folder.
+        saved: what was needed to build it, from a saved model; then nothing is looked up or fetched.
+    """
+    transformers = import_extra("transformers", config.encoder)
+    name = config.encoder.removeprefix("transformers:")
+    has_pooler = True
+    try:
+        if saved is not None:
+            has_pooler = bool(saved.get("pooler", True))
+            settings = _settings(transformers, saved.get("config"))
+            backbone = _from_settings(transformers, settings)
+        else:
+            found = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
+            found = getattr(found, "vision_config", found)  # the image half of CLIP and its like
+            settings = _settings(transformers, {"model_type": found.model_type, **found.to_dict()})
+            _fit_images(settings, config)
+            if config.pretrained:
+                backbone, report = transformers.AutoModel.from_pretrained(
+                    name,
+                    config=settings,
+                    use_safetensors=True,
+                    trust_remote_code=False,
+                    dtype=torch.float32,
+                    output_loading_info=True,
+                )
+                # Classifiers are published without the pooler: it would be random, and its output noise.
+                has_pooler = not any(key.startswith("pooler.") for key in report["missing_keys"])
+            else:
+                backbone = _from_settings(transformers, settings)
+        if backbone.main_input_name != "pixel_values":
+            raise InputError(f"it takes {backbone.main_input_name}, expected a model of images (pixel_values)")
+        if not has_pooler:
+            backbone.pooler = None
+        width = _width(transformers, settings, config, has_pooler)
+    except Exception as error:  # as above
+        raise InputError(f"encoder {config.encoder!r} cannot be built: {one_line(error)}") from error
+    description = {"config": _cleaned(settings.to_dict()), "pooler": has_pooler}
+    return PooledTransformer(backbone), width, description
+
+
+def _settings(transformers: Any, content: Any) -> Any:
+    """A config object of transformers, from a dictionary that may be anybody's."""
+    cleaned = _cleaned(content) if isinstance(content, dict) else {}
+    kind = cleaned.pop("model_type", None)
+    if not isinstance(kind, str) or kind.startswith("timm"):
+        raise InputError(f"its model_type is {kind!r}, expected a vision model of transformers itself")
+    return transformers.AutoConfig.for_model(kind, **cleaned)
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _cleaned(item) for key, item in value.items() if not _DROPPED.fullmatch(str(key))}
+    if isinstance(value, list | tuple):
+        return [_cleaned(item) for item in value]
+    if isinstance(value, int) and abs(value) > _LARGEST_NUMBER:
+        raise InputError(f"its config holds the number {value}, expected at most {_LARGEST_NUMBER}")
+    return value
+
+
+def _from_settings(transformers: Any, settings: Any) -> Any:
+    return transformers.AutoModel.from_config(settings, trust_remote_code=False, dtype=torch.float32)
+
+
+def _fit_images(settings: Any, config: ModelConfig) -> None:
+    """Channels and side of the images: set for new weights, and refused where the published ones have others."""
+    wanted = {"num_channels": config.channels, "image_size": config.image_size}
+    for name, value in wanted.items():
+        has = getattr(settings, name, None)
+        if not value or not isinstance(has, int) or has == value:
+            continue
+        if config.pretrained:
+            ours = "channels" if name == "num_channels" else name
+            raise InputError(f"{ours} is {value}, its published weights expect {has}")
+        setattr(settings, name, value)
+    if hasattr(settings, "mask_ratio"):
+        settings.mask_ratio = 0.0  # a masked autoencoder would hide most of each image
+
+
+def _width(transformers: Any, settings: Any, config: ModelConfig, has_pooler: bool) -> int:
+    """Found by a pass without numbers: each family of models calls it otherwise."""
+    side = getattr(settings, "image_size", None) or config.image_size or _DEFAULT_SIDE
+    height, width = side if isinstance(side, list | tuple) else (side, side)
+    with torch.device("meta"), torch.no_grad():
+        shadow = _from_settings(transformers, settings)
+        if not has_pooler:
+            shadow.pooler = None
+        return int(PooledTransformer(shadow).eval()(torch.empty(1, config.channels, height, width)).shape[1])

@@ -1,0 +1,181 @@
+"""The cache of decoded images: one array a collection, decoded once, opened as a memory map ever after.
+
+A collection has a folder, named by what was opened, and in it one folder a state of its content:
+
+    <cache>/cifar10-jpeg-train-1c9f0e6d3b2a/   what was opened, its split and the image size
+      .lock
+      broken.txt                               images that cannot be decoded and why, while there are any
+      5b0c2f6a9d417e83/                        its content: names, sizes and times of its files
+        images.npy                             (samples, height, width, 3) uint8
+        samples.json                           ids, labels, their names, what was skipped and why
+        meta.json                              sizes and hashes of the others; written last, it is the commit
+"""
+
+import hashlib
+import json
+import re
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nonneg.cache import cache_folder, locked, writing
+from nonneg.durable import TEMPORARY_PREFIX, write_atomically
+from nonneg.errors import InputError
+from nonneg.messages import one_sentence
+from nonneg.modalities._source import Source
+from nonneg.modalities.images.sources._build import IMAGES, PROGRESS, Work, build
+from nonneg.modalities.images.sources._collection import Collection, Listing
+
+# Part of the key: raise it when the files or the pixels that decoding gives change.
+_LAYOUT = 3
+_META, _SAMPLES, _BROKEN = "meta.json", "samples.json", "broken.txt"
+_NAMED_BROKEN = 5
+
+
+@dataclass(frozen=True)
+class _Opened:
+    source: Source
+    broken: list[tuple[str, str]]  # id and reason
+
+
+def open_cached(
+    collection: Collection, image_size: int, skip_broken: bool, show_progress: bool, cache: Path | None
+) -> Source:
+    """The collection's images, decoded now or earlier."""
+    place = cache_folder(cache) / _folder_name(collection, image_size)
+    fingerprint = collection.fingerprint()
+    folder = place / _digest(str(_LAYOUT), fingerprint)[:16]
+    found = _open(folder)
+    if found is None:
+        with locked(place, show_progress):
+            found = _open(folder)  # again: another process may have been first
+            if found is None:
+                _build(collection, fingerprint, folder, image_size, skip_broken, show_progress)
+                _remove_others(place, folder)
+                found = _open(folder)
+    if found is None:
+        raise InputError(f"the image cache {folder} cannot be read back after writing it")
+    listed = _listed(found.broken, place)
+    if not skip_broken:
+        _refuse_broken(found.broken, len(found.source) + len(found.broken), listed)
+    return found.source
+
+
+def _folder_name(collection: Collection, image_size: int) -> str:
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", collection.title).strip("-.")[:60]
+    return f"{readable}-{_digest(collection.place, str(image_size))[:12]}"
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _build(
+    collection: Collection, fingerprint: str, folder: Path, image_size: int, skip_broken: bool, show_progress: bool
+) -> None:
+    listing = collection.listing()
+    with writing(folder):
+        if (folder / _META).exists():  # committed but damaged, or it would have been opened
+            shutil.rmtree(folder)
+        folder.mkdir(exist_ok=True)
+    work = build(collection, listing, folder, image_size, show_progress)
+    if collection.fingerprint() != fingerprint:  # then these may be other images than those that were listed
+        shutil.rmtree(folder, ignore_errors=True)
+        raise InputError(f"{collection.title} changed while it was read, expected the same data to the end; try again")
+    broken = [(listing.ids[number], reason) for number, reason in work.broken]
+    # Without a commit the work stays: with skip_broken the next call goes on from here.
+    if not skip_broken or not work.rows:
+        _refuse_broken(broken, work.samples, _listed(broken, folder.parent), can_skip=bool(work.rows))
+    with writing(folder):
+        _commit(collection, listing, folder, work)
+
+
+def _listed(broken: list[tuple[str, str]], place: Path) -> str:
+    """Writes all of them down, one a line, and says where; where there are none, the file is gone."""
+    path = place / _BROKEN
+    lines = "".join(f"{one_sentence(f'{name}: {reason}')}\n" for name, reason in broken).encode()
+    try:
+        if not broken:
+            path.unlink(missing_ok=True)
+        elif not path.exists() or path.read_bytes() != lines:
+            write_atomically(path, lines)
+    except (OSError, InputError):  # a cache that may only be read
+        return ""
+    return f" (all of them are in {path})"
+
+
+def _refuse_broken(broken: list[tuple[str, str]], samples: int, listed: str, can_skip: bool = True) -> None:
+    if not broken:
+        return
+    named = ", ".join(f"{name} ({reason})" for name, reason in broken[:_NAMED_BROKEN])
+    more = f" and {len(broken) - _NAMED_BROKEN:,} more{listed}" if len(broken) > _NAMED_BROKEN else ""
+    advice = (
+        "; mend or remove them, or leave them out with --skip-broken" if can_skip else ", expected at least one whole"
+    )
+    raise InputError(f"{len(broken):,} of {samples:,} images cannot be decoded: {named}{more}{advice}")
+
+
+def _commit(collection: Collection, listing: Listing, folder: Path, work: Work) -> None:
+    left_out = {number for number, _ in work.broken}
+    kept = [number for number in range(len(listing.ids)) if number not in left_out]
+    samples = {
+        "ids": [listing.ids[number] for number in kept],
+        "labels": None if listing.labels is None else [int(listing.labels[number]) for number in kept],
+        "label_names": listing.label_names,
+        "skipped": [(listing.ids[number], reason) for number, reason in work.broken],
+    }
+    encoded = json.dumps(samples).encode()
+    write_atomically(folder / _SAMPLES, encoded)
+    meta = {
+        "made_by": "nonneg image cache",
+        "name": listing.name,
+        "data": collection.place.encode("utf-8", "replace").decode(),
+        "shape": [work.rows, *work.shape],
+        "bytes": (folder / IMAGES).stat().st_size,
+        "skipped": len(work.broken),
+        "samples_sha256": hashlib.sha256(encoded).hexdigest(),
+    }
+    for leftover in folder.glob(f"{TEMPORARY_PREFIX}*"):  # of writes that were killed
+        leftover.unlink()
+    write_atomically(folder / _META, json.dumps(meta, indent=1).encode())
+    (folder / PROGRESS).unlink(missing_ok=True)
+
+
+def _open(folder: Path) -> _Opened | None:
+    """What is in the cache, if it is there and whole."""
+    try:
+        meta = json.loads((folder / _META).read_bytes())
+        encoded = (folder / _SAMPLES).read_bytes()
+        if hashlib.sha256(encoded).hexdigest() != meta["samples_sha256"]:
+            return None
+        if (folder / IMAGES).stat().st_size != meta["bytes"]:
+            return None
+        images: Any = np.load(folder / IMAGES, mmap_mode="r", allow_pickle=False)
+        if images.dtype != np.uint8 or list(images.shape) != meta["shape"]:
+            return None
+        samples = json.loads(encoded)
+        labels = samples["labels"]
+        skipped = [(name, reason) for name, reason in samples["skipped"]]
+        source = Source(
+            meta["name"],
+            images,
+            tuple(samples["ids"]),
+            None if labels is None else np.array(labels, np.int64),
+            tuple(samples["label_names"]),
+            skipped=tuple(name for name, _ in skipped),
+        )
+    except (OSError, ValueError, KeyError, TypeError, EOFError):
+        return None
+    return _Opened(source, skipped)
+
+
+def _remove_others(place: Path, current: Path) -> None:
+    """Caches of what the data was before; whoever has one open keeps it until they close it."""
+    with suppress(OSError):
+        for path in place.iterdir():
+            if path.is_dir() and path != current:
+                shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,205 @@
+"""One image, whatever it is stored as, to 8-bit RGB as a person would see it."""
+
+import errno
+import functools
+import io
+import os
+import stat
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
+
+from nonneg.errors import InputError
+from nonneg.messages import one_line
+from nonneg.modalities.images.sources._collection import ListedFile
+
+Pixels = npt.NDArray[np.uint8]
+# Only picture formats: Pillow would also hand PostScript to an interpreter.
+_FORMATS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000", "AVIF")
+MOST_BYTES = 256 << 20
+_ORIENTATION = ExifTags.Base.Orientation
+_BITS, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 262, 339  # tags of TIFF
+_WHITE_IS_ZERO, _UNSIGNED = 0, (1,)
+_GREY_STEPS = {"L;2": 85, "L;4": 17}  # from one value of so few bits to the next
+_WHITES = (1.0, 255.0, 65535.0)
+_OVERSHOOT = 1.5  # bicubic and Lanczos resampling go beyond white, by up to a third at hard edges
+_ABSENT = {errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP, errno.EISDIR, errno.ENOTDIR}
+
+
+class BrokenImageError(Exception):
+    """An image that cannot be decoded; the message says why."""
+
+
+def decode(encoded: Any, image_size: int) -> Pixels:
+    """`(height, width, 3)` uint8.
+
+    Transparency is laid over white, 16-bit and float values are scaled, rotation in EXIF is applied, of an
+    animation the first frame is taken. Colour profiles are ignored.
+
+    Args:
+        encoded: the bytes of an image file, the file itself, a Pillow image, or why there is none.
+        image_size: 0 to keep the size; else the shorter side is made this long (bicubic) and the centre cut out.
+
+    Raises:
+        BrokenImageError: why it cannot be decoded.
+        MemoryError: it may be decoded at another time.
+        InputError: the file has changed, or its disk or network fails; that says nothing about the image.
+    """
+    if isinstance(encoded, BrokenImageError):
+        raise encoded
+    if isinstance(encoded, ListedFile):
+        encoded = _bytes_of(encoded)
+    try:
+        image = encoded if isinstance(encoded, Image.Image) else _opened(encoded)
+        if image_size and image.format == "JPEG":
+            # libjpeg decodes at a half, a quarter or an eighth for a fraction of the time; at twice the
+            # final size or more the difference is below what JPEG itself loses.
+            image.draft(None, (2 * image_size, 2 * image_size))
+        image.load()
+        image = _rgb(_upright(image))
+        return np.asarray(_resized(image, image_size) if image_size else image)
+    except (BrokenImageError, MemoryError):
+        raise
+    except UnidentifiedImageError:
+        raise BrokenImageError("not an image") from None
+    except Image.DecompressionBombError:
+        raise BrokenImageError(f"more than {Image.MAX_IMAGE_PIXELS or 0:,} pixels") from None
+    except Exception as error:  # Pillow raises nearly anything on damaged files
+        if "out of memory" in str(error):  # its decoders, in C, say so in an OSError
+            raise MemoryError from error
+        raise BrokenImageError(one_line(error)) from None
+
+
+@functools.cache
+def formats() -> tuple[str, ...]:
+    """The formats this build of Pillow can read."""
+    Image.init()
+    return tuple(name for name in _FORMATS if name in Image.OPEN)
+
+
+def too_long(length: int) -> BrokenImageError:
+    """For what is more than `MOST_BYTES` long, which is not read: no image is."""
+    return BrokenImageError(f"{length:,} bytes long")
+
+
+def _bytes_of(file: ListedFile) -> bytes:
+    try:
+        found = os.stat(file.path)  # noqa: PTH116 (a million times)
+        _require_unchanged(file, found)
+        if not stat.S_ISREG(found.st_mode):  # opening a pipe would wait for ever
+            raise BrokenImageError("not a regular file")
+        if found.st_size > MOST_BYTES:
+            raise too_long(found.st_size)
+        with open(file.path, "rb") as stream:  # noqa: PTH123
+            content = stream.read()
+            _require_unchanged(file, os.fstat(stream.fileno()))
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        if error.errno not in _ABSENT:
+            # A disk or network that fails now may not tomorrow: that says nothing about the image.
+            raise InputError(f"{file.path} cannot be read: {reason}") from error
+        if file.readable:  # being restored or moved perhaps; the cache would call it broken for ever
+            raise InputError(f"{file.path} changed while it was read: {reason}") from error
+        raise BrokenImageError(reason) from None
+    return content
+
+
+def _require_unchanged(file: ListedFile, found: os.stat_result) -> None:
+    if (found.st_size, found.st_mtime_ns) != (file.bytes, file.modified):
+        raise InputError(f"{file.path} changed while it was read, expected it as it was when the data was listed")
+
+
+def _opened(encoded: Any) -> Image.Image:
+    if not isinstance(encoded, bytes):
+        raise BrokenImageError("no image stored" if encoded is None else f"a {type(encoded).__name__}, not an image")
+    if not encoded:
+        raise BrokenImageError("empty")
+    if len(encoded) > MOST_BYTES:
+        raise too_long(len(encoded))
+    image = Image.open(io.BytesIO(encoded), formats=formats())
+    if Image.MAX_IMAGE_PIXELS and image.width * image.height > Image.MAX_IMAGE_PIXELS:
+        raise Image.DecompressionBombError
+    _mend_transparent_colour(image)
+    return image
+
+
+def _mend_transparent_colour(image: ImageFile.ImageFile) -> None:
+    """Of a PNG: Pillow scales the pixels to 8 bits but not the colour that is to be transparent."""
+    if image.format != "PNG" or "transparency" not in image.info or not image.tile:
+        return
+    stored_as = str(image.tile[0][3])
+    if stored_as == "RGB;16B":
+        raise BrokenImageError("16-bit colours of which one is transparent, and only 8 bits of them can be read")
+    if stored_as in _GREY_STEPS:
+        image.info["transparency"] *= _GREY_STEPS[stored_as]
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    try:
+        return image if image.getexif().get(_ORIENTATION, 1) == 1 else ImageOps.exif_transpose(image)
+    except MemoryError:
+        raise
+    except Exception:  # damaged EXIF says nothing about the pixels, which are loaded
+        return image
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    if image.mode == "RGB" and "transparency" not in image.info:
+        return image
+    if image.mode[0] in "IF":
+        return Image.fromarray(_eight_bits(image)).convert("RGB")
+    if "transparency" in image.info or image.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
+        if image.mode in ("RGBa", "La"):
+            image = image.convert(image.mode.upper())
+        image = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+    return image.convert("RGB")
+
+
+def _eight_bits(image: Image.Image) -> Pixels:
+    """Pillow clips these modes at 255, which turns a 16-bit image white."""
+    values = np.asarray(image)
+    shown: Pixels
+    tags: Mapping[int, Any] = getattr(image, "tag_v2", {})  # of a TIFF
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG"):
+        white = 2 ** tags.get(_BITS, (16,))[0] - 1
+        shown = ((values.astype(np.uint32).clip(0, white) * 255 + white // 2) // white).astype(np.uint8)
+    else:
+        if image.mode == "I" and tags and tags.get(_SAMPLE_FORMAT, _UNSIGNED) == _UNSIGNED:
+            values = values.astype(np.uint32)  # Pillow gives them a sign
+        shown = _scaled(values.astype(np.float64), _WHITES if image.mode == "F" else _WHITES[1:])
+    if tags.get(_PHOTOMETRIC) == _WHITE_IS_ZERO:  # what has 8 bits or fewer Pillow turns round itself
+        shown = 255 - shown
+    if "transparency" in image.info:
+        shown[values == image.info["transparency"]] = 255
+    return shown
+
+
+def _scaled(values: npt.NDArray[np.float64], whites: tuple[float, ...]) -> Pixels:
+    """Where the format does not say what is white: the smallest usual range that holds all values, or nearly so."""
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    black = 0.0
+    if low < -high / 4 or high > _OVERSHOOT * whites[-1]:
+        black, white = low, (high - low) or 1.0
+    else:
+        white = next(white for white in whites if high <= _OVERSHOOT * white)
+    scaled = np.nan_to_num((values - black) * (255 / white))  # infinities become the largest numbers there are
+    return np.asarray(np.rint(scaled.clip(0, 255)), dtype=np.uint8)
+
+
+def _resized(image: Image.Image, size: int) -> Image.Image:
+    """The same as resizing the shorter side to `size` and cropping the centre, in one step.
+
+    Only the part that is kept is computed: resizing an image of 1 x 10,000 as a whole would fill memory.
+    """
+    width, height = image.size
+    shorter = min(width, height)
+    whole = (max(size, round(width * size / shorter)), max(size, round(height * size / shorter)))
+    left, top = ((side - size) // 2 for side in whole)
+    across, down = width / whole[0], height / whole[1]
+    box = (left * across, top * down, min(width, (left + size) * across), min(height, (top + size) * down))
+    return image.resize((size, size), Image.Resampling.BICUBIC, box=box)

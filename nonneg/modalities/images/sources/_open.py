@@ -1,0 +1,168 @@
+"""`open_source`: finds out what kind of data was given and opens it."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nonneg.durable import read_errors_as_input_errors
+from nonneg.errors import InputError
+from nonneg.messages import one_sentence
+from nonneg.modalities._source import Source
+from nonneg.modalities._splits import require_train
+from nonneg.modalities.images.sources import _arrays
+from nonneg.modalities.images.sources._cache import open_cached
+from nonneg.modalities.images.sources._cifar import cifar
+from nonneg.modalities.images.sources._collection import Collection
+from nonneg.modalities.images.sources._digits import digits
+from nonneg.modalities.images.sources._folder import Folder, holds_image
+from nonneg.modalities.images.sources._huggingface import HuggingFace, is_dataset
+from nonneg.modalities.images.sources._parquet import Parquet, holds_encoded_images, parquet_files
+from nonneg.modalities.images.sources._shapes import shapes
+from nonneg.modalities.images.sources._tar import Tar, is_tar
+
+_BUNDLED: dict[str, Callable[[str], Source]] = {"digits": digits, "shapes": shapes}
+_ACCEPTED = (
+    "a folder of images (in class folders or flat), a tar of one, Parquet files with an image column, "
+    "a .npy or .npz of uint8 images, or CIFAR's binary version"
+)
+
+
+def open_source(
+    data: str | Path | Any,
+    split: str = "train",
+    *,
+    image_size: int = 0,
+    skip_broken: bool = False,
+    progress: bool = True,
+    cache: Path | None = None,
+) -> Source:
+    """Samples from whatever holds them; image files are decoded once and kept in a cache.
+
+    Args:
+        data: `digits` or `shapes` (bundled); the path of a folder of images, a tar, Parquet, NumPy files or
+            CIFAR's binary version; an array of images `(n, h, w)` or `(n, h, w, c)` uint8, or a tuple of images
+            and labels `(n,)`; a Hugging Face dataset, or several by split.
+        split: `train`, `test` or what the data calls it. `test` also finds `val` and `validation`; data without
+            splits is all `train`.
+        image_size: make the shorter side of image files this long and cut out the centre; 0 keeps their size,
+            which then must be the same for all.
+        skip_broken: leave out images that cannot be decoded and name them in `Source.skipped`.
+        progress: show a progress bar when decoding takes long.
+        cache: the folder for decoded images; by default `$NONNEG_CACHE`, else `nonneg` in the user's cache folder.
+
+    Raises:
+        InputError: naming what was found and what was expected.
+
+    Example:
+        >>> open_source("digits", "test").images.shape
+        (397, 8, 8, 1)
+        >>> open_source((np.zeros((5, 4, 4), np.uint8), [0, 1, 0, 1, 1])).labels
+        array([0, 1, 0, 1, 1])
+    """
+    if not isinstance(image_size, int) or not 0 <= image_size <= 10_000:
+        raise InputError(f"image_size is {image_size!r}, expected 0 (as they are) or a number of pixels up to 10,000")
+    with _refusing_in_one_sentence():
+        found = _found(data, split)
+        if isinstance(found, Source):
+            return _at_own_size(found, image_size)
+        return open_cached(found, image_size, skip_broken, progress, cache)
+
+
+@contextmanager
+def _refusing_in_one_sentence() -> Iterator[None]:
+    """File names may hold line breaks and bytes that are no text."""
+    try:
+        yield
+    except InputError as error:
+        sentence = one_sentence(str(error))
+        if sentence == str(error):
+            raise
+        raise InputError(sentence) from error
+
+
+def _found(data: Any, split: str) -> Source | Collection:
+    if isinstance(data, str) and data in _BUNDLED:
+        return _bundled(data, split)
+    if isinstance(data, str | os.PathLike):
+        return _at_path(data, split)
+    return _object(data, split)
+
+
+def _bundled(name: str, split: str) -> Source:
+    if split not in ("train", "test"):
+        raise InputError(f"split is {split!r}, expected train or test")
+    return _BUNDLED[name](split)
+
+
+def _object(data: Any, split: str) -> Source | Collection:
+    if is_dataset(data):
+        return HuggingFace(data, split)
+    images, labels = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
+    if not isinstance(images, np.ndarray):
+        raise InputError(
+            f"data is a {type(images).__name__}, expected a name, a path, an array of images, a tuple of images and "
+            "labels, or a Hugging Face dataset"
+        )
+    require_train(split, "an array")
+    return _arrays.from_arrays(images, labels, "array", split)
+
+
+def _at_path(data: str | os.PathLike[str], split: str) -> Source | Collection:
+    path = Path(data)
+    with read_errors_as_input_errors(path):
+        # Nothing at all would be the current folder.
+        if not os.fspath(data) or not path.exists():
+            raise InputError(
+                f"data is {os.fspath(data)!r}, expected one of {', '.join(_BUNDLED)}, or the path of {_ACCEPTED}"
+            )
+        is_folder = path.is_dir()
+        if not is_folder and not path.is_file():  # opening a pipe would wait for ever
+            raise InputError(f"{path} is neither a folder nor a regular file, expected {_ACCEPTED}")
+    return _in_folder(path, split) if is_folder else _in_file(path, split)
+
+
+def _in_folder(path: Path, split: str) -> Source | Collection:
+    if source := cifar(path, split):
+        return source
+    arrays, tables = _arrays.array_files(path), parquet_files(path)
+    # Published tables and arrays often have a preview picture beside them, and folders of images a table of labels.
+    if any(map(_arrays.looks_like_images, arrays)):
+        return _arrays.from_folder(path, split)
+    if any(map(holds_encoded_images, tables)):
+        return Parquet(path, tables, split)
+    if holds_image(path):
+        return Folder(path, split)
+    # Nothing holds images: what should have says what is wrong with it.
+    if arrays:
+        return _arrays.from_folder(path, split)
+    if tables:
+        return Parquet(path, tables, split)
+    if files := [file for file in path.rglob("*.parquet") if not file.name.startswith(".") and file.is_file()]:
+        return Parquet(path, files, split)
+    raise InputError(f"{path} holds no image, expected {_ACCEPTED}")
+
+
+def _in_file(path: Path, split: str) -> Source | Collection:
+    with read_errors_as_input_errors(path), path.open("rb") as file:
+        start = file.read(6)
+    if start.startswith(b"PAR1"):
+        return Parquet(path, [path], split)
+    if start == b"\x93NUMPY" or (start.startswith(b"PK") and path.suffix == ".npz"):
+        return _arrays.from_file(path, split)
+    if is_tar(path):
+        return cifar(path, split) or Tar(path, split)
+    raise InputError(f"{path} is none of the kinds of data that can be opened, expected {_ACCEPTED}")
+
+
+def _at_own_size(source: Source, image_size: int) -> Source:
+    height, width = source.images.shape[1:3]
+    if image_size not in (0, height) or image_size not in (0, width):
+        raise InputError(
+            f"image_size is {image_size}, but {source.name} is an array of {height} x {width} images, which are taken "
+            "as they are; expected 0"
+        )
+    return source

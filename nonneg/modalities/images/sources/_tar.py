@@ -1,0 +1,206 @@
+"""A tar of image files, read as a stream: nothing is extracted, and no link or path in it is followed."""
+
+import os
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Literal, Self
+
+from nonneg.durable import read_errors_as_input_errors
+from nonneg.errors import InputError
+from nonneg.messages import one_line
+from nonneg.modalities._splits import SPLITS, choose_split, classes, has_splits, require_train, unique_ids
+from nonneg.modalities.images.sources._collection import (
+    Listing,
+    looks_like_image,
+    refuse_splits_among_classes,
+    short_name,
+)
+from nonneg.modalities.images.sources._decode import MOST_BYTES, BrokenImageError, too_long
+
+_ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_Mode = Literal["r:gz", "r:bz2", "r:xz", "r:*"]
+_PACKED: dict[bytes, _Mode] = {b"\x1f\x8b": "r:gz", b"BZh": "r:bz2", b"\xfd7zXZ": "r:xz"}
+_MAGIC, _MAGIC_AT = b"ustar", 257
+# Members that only describe the next one: with a long name, times, or what is left out of it.
+_DESCRIPTIONS = {
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+}
+_LONGEST_DESCRIPTION = 1 << 20
+
+
+class Tar:
+    """The image files of a tar, in their order in it; a file that is there twice counts as its last version."""
+
+    def __init__(self, path: Path, split: str) -> None:
+        self._path, self._split = path, split
+        self._members: list[int] = []
+        self.title = f"{short_name(path)}/{split}"
+        self.place = f"tar {os.path.realpath(path)} {split}"
+
+    def fingerprint(self) -> str:
+        with read_errors_as_input_errors(self._path):
+            found = self._path.stat()
+        return f"{found.st_size} {found.st_mtime_ns}"
+
+    def listing(self) -> Listing:
+        last = {
+            path: number
+            for number, (path, _) in enumerate(members(self._path))
+            if looks_like_image(path.name) and not any(part.startswith(".") for part in path.parts)
+        }
+        if not last:
+            raise InputError(f"{self._path} holds no image, expected a tar of image files")
+        paths = sorted(last, key=last.__getitem__)
+        part, below, elsewhere = _arranged(paths, self._split, str(self._path))
+        chosen = [path for path in paths if path in below]
+        if not chosen:
+            raise InputError(f"{self._path} holds no image in its split {part}, expected image files")
+        self._members = [last[path] for path in chosen]
+        labels, names = classes([below[path] for path in chosen], elsewhere, str(self._path))
+        name = f"{short_name(self._path)}/{part or self._split}"
+        return Listing(name, unique_ids(str(path) for path in chosen), labels, names)
+
+    def read(self, start: int) -> Iterator[bytes | BrokenImageError]:
+        wanted = iter(self._members[start:])
+        following = next(wanted, None)
+        for number, (_, content) in enumerate(members(self._path)):
+            if number == following:
+                yield content() if content.bytes <= MOST_BYTES else too_long(content.bytes)
+                following = next(wanted, None)
+                if following is None:
+                    return
+
+
+class _Content:
+    """Reads one member; only while the stream stands at it. Look at its length first: it may be anything."""
+
+    def __init__(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        self._tar, self._member = tar, member
+        self.bytes = member.size
+
+    def __call__(self) -> bytes:
+        file = self._tar.extractfile(self._member)
+        return b"" if file is None else file.read(self.bytes)
+
+
+class _Header(tarfile.TarInfo):
+    """A member's header that is whole, or an error: `tarfile` takes any damaged one after the first for the end."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        if len(buf) == tarfile.BLOCKSIZE and not any(buf):
+            return super().frombuf(buf, encoding, errors)  # says that the end is reached
+        try:
+            header = super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as error:
+            # Also where the file simply ends: GNU tar accepts that between two members, but there a download that
+            # was cut looks no different, and training data must not become less unnoticed.
+            raise tarfile.ReadError("it ends too early" if not buf else str(error)) from error
+        if header.type in _DESCRIPTIONS and header.size > _LONGEST_DESCRIPTION:  # it would be read into memory
+            raise tarfile.ReadError(f"a member's description is {header.size:,} bytes long")
+        _require_length(header)
+        return header
+
+
+def _require_length(member: tarfile.TarInfo) -> None:
+    if member.size < 0:  # the next member would lie before this one, and so for ever
+        raise tarfile.ReadError(f"a member is {member.size:,} bytes long")
+
+
+def is_tar(path: Path) -> bool:
+    """Whether a file is a tar, packed in any way that can be read; or was one before it was damaged."""
+    start = _start(path)
+    if start.startswith((_ZSTANDARD, *_PACKED)) or start[_MAGIC_AT:].startswith(_MAGIC):
+        return True
+    try:
+        return tarfile.is_tarfile(path)  # of before there was a mark, or packed in a rarer way
+    except (OSError, EOFError):
+        return False
+
+
+def _start(path: Path) -> bytes:
+    with read_errors_as_input_errors(path), path.open("rb") as file:
+        return file.read(_MAGIC_AT + len(_MAGIC))
+
+
+def members(path: Path) -> Iterator[tuple[PurePosixPath, _Content]]:
+    """The regular files of a tar with their paths in it (no `/` or `./` in front), as they come.
+
+    Raises:
+        InputError: it is no tar, or a damaged one: a header is, it is cut, or something follows its end.
+    """
+    with _plainly(path), _opened(path) as tar:
+        while (member := tar.next()) is not None:
+            tar.members = []  # type: ignore[attr-defined]  # else every one is kept, a kilobyte each
+            _require_length(member)  # again: a description may have changed it
+            if member.isreg():
+                if not member.name:  # a long one, erased: it would not look like an image
+                    raise tarfile.ReadError("a member has no name")
+                yield PurePosixPath(member.name.lstrip("/")), _Content(tar, member)
+        _require_only_zeros(tar)
+
+
+def _require_only_zeros(tar: tarfile.TarFile) -> None:
+    """Behind the end: an erased header looks like the end, and so does the seam of two tars in one file."""
+    assert tar.fileobj is not None
+    while rest := tar.fileobj.read(1 << 16):
+        if any(rest):
+            raise tarfile.ReadError("it goes on after its end")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+    start = _start(path)
+    if start.startswith(_ZSTANDARD):
+        import pyarrow as pa
+
+        with (
+            pa.input_stream(str(path), compression="zstd") as stream,
+            tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as tar,
+        ):
+            yield tar
+    else:
+        mode: _Mode = next((mode for magic, mode in _PACKED.items() if start.startswith(magic)), "r:*")
+        with tarfile.open(path, mode, tarinfo=_Header) as tar:
+            yield tar
+
+
+@contextmanager
+def _plainly(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # damaged files make tarfile and what unpacks it raise nearly anything
+        raise InputError(f"{path} is damaged or not a tar: {one_line(error).lower()}") from error
+
+
+def _arranged(
+    paths: list[PurePosixPath], split: str, where: str
+) -> tuple[str, dict[PurePosixPath, PurePosixPath], set[str]]:
+    """The split's folder ("" for none), its images with their paths below it, and the classes of other splits."""
+    below = {path: path for path in paths}
+    tops = {path.parts[0] for path in paths}
+    if len(tops) == 1 and not has_splits(tops) and all(len(path.parts) > 1 for path in paths):
+        below = {path: PurePosixPath(*path.parts[1:]) for path in paths}  # one folder around everything
+    folders = {short.parts[0] for short in below.values() if len(short.parts) > 1}
+    if not has_splits(folders):
+        refuse_splits_among_classes(folders, (s.parts[0] for s in below.values() if len(s.parts) > 2), where)
+        require_train(split, where)
+        return "", below, set()
+    part = choose_split(split, folders & set(SPLITS), where)
+    elsewhere = {
+        short.parts[1] for short in below.values() if len(short.parts) > 2 and short.parts[0] in set(SPLITS) - {part}
+    }
+    inside = {
+        path: PurePosixPath(*short.parts[1:])
+        for path, short in below.items()
+        if short.parts[0] == part and len(short.parts) > 1
+    }
+    return part, inside, elsewhere

@@ -1,0 +1,169 @@
+"""What a view is made of: operations on a batch, with parameters of its own for each image.
+
+Images are `(views, channels, height, width)` floats in 0 to 1, parameters `(views,)`. Given the
+same parameters, each operation does what Pillow's does, but for Pillow's rounding to 8 bits.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from nonneg.modalities.images.views._draw import Drawn
+
+_GREY = (0.299, 0.587, 0.114)
+_BICUBIC = -0.5  # the curvature of Pillow's bicubic filter
+_HUE_STEPS = 255 / 6  # of Pillow's, in a sixth of the colour circle
+
+
+def crop_and_flip(x: Tensor, drawn: Drawn, height: int, width: int) -> Tensor:
+    """The drawn box of each image, resized to height x width as Pillow's bicubic filter does it, mirrored or not."""
+    rows = _resampling(drawn.top, drawn.height, height, x.shape[2])
+    columns = _resampling(drawn.left, drawn.width, width, x.shape[3])
+    columns = torch.where(drawn.flip[:, None, None], columns.flip(1), columns)
+    # Pillow rounds to 8 bits between the two directions and clips after them; the clip is what can be seen.
+    return _both_ways(x, rows, columns).clamp(0, 1)
+
+
+def flip(x: Tensor, flips: Tensor) -> Tensor:
+    """Mirrored where asked for."""
+    return torch.where(_wide(flips), x.flip(3), x)
+
+
+def _both_ways(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Two matrices an image: one from its rows to the new rows, one from its columns to the new columns.
+
+    Every output pixel of these separable operations is a weighted sum over a few inputs. As dense matrices
+    they are two batched products, which a GPU does faster than it gathers. Channels lie between rows and columns, so
+    that a product takes all of them at once.
+    """
+    count, channels, height, width = x.shape
+    x = rows @ x.permute(0, 2, 1, 3).reshape(count, height, channels * width)
+    x = x.reshape(count, rows.shape[1] * channels, width) @ columns.mT
+    return x.view(count, rows.shape[1], channels, columns.shape[1]).permute(0, 2, 1, 3)
+
+
+def _resampling(start: Tensor, length: Tensor, size: int, available: int) -> Tensor:
+    """`(views, size, available)`: the weights with which Pillow resizes `length` pixels from `start` on to `size`."""
+    scale = length / size
+    reach = scale.clamp(min=1)  # when shrinking, the filter widens so that no pixel is skipped
+    pixel = torch.arange(available, device=start.device)
+    centre = (torch.arange(size, device=start.device) + 0.5) * scale[:, None]
+    inside = (pixel >= start[:, None]) & (pixel < (start + length)[:, None])
+    distance = ((pixel + 0.5 - start[:, None])[:, None, :] - centre[:, :, None]) / reach[:, None, None]
+    weights = _bicubic(distance.abs()) * inside[:, None, :]
+    return weights / weights.sum(2, keepdim=True)
+
+
+def _bicubic(t: Tensor) -> Tensor:
+    a = _BICUBIC
+    near = ((a + 2) * t - (a + 3)) * t * t + 1
+    far = ((t - 5) * t + 8) * a * t - 4 * a
+    return torch.where(t < 1, near, torch.where(t < 2, far, 0.0))
+
+
+def jitter(x: Tensor, drawn: Drawn, names: tuple[str, ...]) -> Tensor:
+    """Brightness, contrast, saturation and hue (those named), each image in its own order."""
+    operations: dict[str, Callable[[Tensor], Tensor]] = {
+        "brightness": lambda x: x * _wide(drawn.brightness),
+        "contrast": lambda x: _blend(grey(x).mean((2, 3), keepdim=True), x, drawn.contrast),
+        "saturation": lambda x: _blend(grey(x), x, drawn.saturation),
+        "hue": lambda x: turn_hue(x, drawn.hue),
+    }
+    if len(names) == 1:
+        return operations[names[0]](x).clamp(0, 1)
+    position = list(operations)
+    ranks = drawn.rank[:, [position.index(name) for name in names]]
+    # Among the named ones alone: the others do nothing and take no turn.
+    turns = (ranks[:, :, None] > ranks[:, None, :]).sum(2)
+    for turn in range(len(names)):
+        after = x
+        for i, name in enumerate(names):
+            after = torch.where(_wide(turns[:, i] == turn), operations[name](x), after)
+        x = after.clamp(0, 1)
+    return x
+
+
+def grey(x: Tensor) -> Tensor:
+    """`(views, 1, height, width)`: brightness as people see it."""
+    if x.shape[1] == 1:
+        return x
+    red, green, blue = x.split(1, 1)
+    mixed: Tensor = _GREY[0] * red + _GREY[1] * green + _GREY[2] * blue
+    return mixed
+
+
+def _blend(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
+    return a + (b - a) * _wide(share)
+
+
+def turn_hue(x: Tensor, turns: Tensor) -> Tensor:
+    """The same saturation and value with the hue turned by a share of the colour circle."""
+    red, green, blue = x.split(1, 1)
+    value = torch.maximum(torch.maximum(red, green), blue)
+    chroma = value - torch.minimum(torch.minimum(red, green), blue)
+    safe = torch.where(chroma > 0, chroma, 1.0)
+    # In sixths of the circle, red at 0, green at 2, blue at 4.
+    hue = torch.where(
+        value == red,
+        (green - blue) / safe,
+        torch.where(value == green, (blue - red) / safe + 2, (red - green) / safe + 4),
+    )
+    # In Pillow a hue is one of 256 steps, of which 255 make the circle; the small number is for values that lie on one.
+    step = (torch.remainder(hue, 6.0) * _HUE_STEPS + 1e-4).floor() + torch.trunc(255 * _wide(turns))
+    hue = torch.remainder(step, 256.0) / _HUE_STEPS
+
+    def channel(offset: int) -> Tensor:
+        place = torch.remainder(hue + offset, 6.0)
+        return value - chroma * torch.minimum(place, 4 - place).clamp(0, 1)
+
+    return torch.cat((channel(5), channel(3), channel(1)), 1)
+
+
+def blur(x: Tensor, sigma: Tensor, most: float) -> Tensor:
+    """Gaussian blur by three box blurs, which is Pillow's; edges are repeated. `most` is the largest sigma."""
+    rows, columns = (_box(sigma, most, size) for size in x.shape[2:])
+    return _both_ways(x, rows @ rows @ rows, columns @ columns @ columns)
+
+
+def _box(sigma: Tensor, most: float, size: int) -> Tensor:
+    """`(views, size, size)`: the weights of one box blur, a third of sigma². Those beyond an edge are the edge's."""
+    third = sigma.square() / 3
+    whole = ((12 * third + 1).sqrt() / 2 - 0.5).floor()  # pixels each way that count in full
+    part = (2 * whole + 1) * (whole * (whole + 1) - 3 * third) / (6 * (third - (whole + 1).square()))
+    full = 1 / (2 * (whole + part) + 1)
+    edge = (1 - (2 * whole + 1) * full) / 2
+    reach = math.floor(math.sqrt(4 * most**2 + 1) / 2 - 0.5) + 1
+    pixel = torch.arange(-reach, size + reach, device=sigma.device)
+    distance = (pixel - torch.arange(size, device=sigma.device)[:, None]).abs()
+    whole, full, edge = (values[:, None, None] for values in (whole, full, edge))
+    weights = torch.where(distance <= whole, full, torch.where(distance == whole + 1, edge, 0.0))
+    onto = pixel.clamp(0, size - 1)[:, None] == torch.arange(size, device=sigma.device)
+    return weights @ onto.to(weights.dtype)
+
+
+def solarise(x: Tensor, solarised: Tensor) -> Tensor:
+    """Values of one half and more inverted, where asked for."""
+    return torch.where(_wide(solarised) & (x >= 128 / 255), 1 - x, x)
+
+
+def affine(x: Tensor, drawn: Drawn) -> Tensor:
+    """Shear, rotate and scale about the centre, then shift by a share of the side; edges are repeated."""
+    height, width = x.shape[-2:]
+    cos, sin, slant = drawn.angle.cos() / drawn.size, drawn.angle.sin() / drawn.size, drawn.shear.tan()
+    # affine_grid wants the map from output to input positions, the inverse of what is drawn, in units of
+    # half a side: so a shift by a whole side is 2, and a turn of an oblong image needs its aspect.
+    xx, xy = cos - sin * slant, (sin + cos * slant) * (height / width)
+    yx, yy = -sin * (width / height), cos
+    tx, ty = 2 * drawn.shift_x, 2 * drawn.shift_y
+    top = torch.stack((xx, xy, -xx * tx - xy * ty), 1)
+    bottom = torch.stack((yx, yy, -yx * tx - yy * ty), 1)
+    grid = F.affine_grid(torch.stack((top, bottom), 1), list(x.shape), align_corners=False)
+    return F.grid_sample(x, grid, mode="bilinear", padding_mode="border", align_corners=False)
+
+
+def _wide(parameter: Tensor) -> Tensor:
+    """`(views,)` shaped to meet a batch of images."""
+    return parameter[:, None, None, None]

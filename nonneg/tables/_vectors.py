@@ -1,0 +1,137 @@
+"""Vectors in Parquet: copied once to a memory map, as its rows cannot be read in any order; and Arrow columns."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.lib.format import open_memmap
+
+from nonneg.cache import cache_folder, locked, writing
+from nonneg.durable import TEMPORARY_PREFIX, read_errors_as_input_errors
+from nonneg.errors import InputError
+from nonneg.messages import one_line
+
+_FORMAT = 2  # of the copies in the cache: rows beyond float32 are scaled into it
+_SMALL = 1e-30  # a row whose largest entry is below it loses digits in float32
+
+
+def open_parquet(path: Path) -> Any:
+    """The file, of which nothing but its schema is read."""
+    try:
+        with read_errors_as_input_errors(path):
+            return pq.ParquetFile(path, memory_map=True)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InputError(f"{path} cannot be read as Parquet: {one_line(error)}") from error
+
+
+def vector_columns(path: Path) -> list[str]:
+    """Columns of lists."""
+    columns = [field.name for field in open_parquet(path).schema_arrow if _is_list(field.type)]
+    if not columns:
+        raise InputError(f"{path} has no column of vectors, expected one of lists of numbers")
+    return columns
+
+
+def parquet_vectors(path: Path, column: str, progress: bool) -> Any:
+    """A column of lists as a memory map `(rows, width)`."""
+    file = open_parquet(path)
+    there = path.stat()
+    key = json.dumps([_FORMAT, str(path.resolve()), there.st_size, there.st_mtime_ns, column])
+    folder = cache_folder(None) / "vectors"
+    place = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.npy"
+    with locked(folder, progress):
+        if not place.exists():
+            with writing(folder):
+                _copy_to(place, path, file, column)
+    return np.load(place, mmap_mode="r")
+
+
+def _is_list(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _copy_to(place: Path, path: Path, file: Any, column: str) -> None:
+    temporary = place.with_name(f"{TEMPORARY_PREFIX}{place.name}")
+    target, row = None, 0
+    try:
+        for block in _vector_blocks(path, file, column):
+            if target is None:
+                shape = (file.metadata.num_rows, block.shape[1])
+                kind = np.float16 if block.dtype == np.float16 else np.float32
+                target = open_memmap(temporary, "w+", kind, shape)
+            if block.shape[1] != target.shape[1]:
+                raise InputError(
+                    f"{path}, row {row}, has a vector of {block.shape[1]} numbers, expected {target.shape[1]}"
+                )
+            target[row : row + len(block)] = block if block.dtype == target.dtype else as_float32(block)
+            row += len(block)
+        if target is None:
+            raise InputError(f"{path} has no rows, expected at least one")
+        target.flush()
+        del target
+        os.replace(temporary, place)  # noqa: PTH105
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _vector_blocks(path: Path, file: Any, column: str) -> Iterator[Any]:
+    row = 0
+    for batch in file.iter_batches(batch_size=8192, columns=[column]):
+        vectors = batch.column(0)
+        try:
+            yield arrow_vectors(vectors)
+        except InputError as error:
+            raise InputError(f"{path}, rows from {row}: {error}") from error
+        row += len(vectors)
+
+
+def arrow_vectors(column: Any, name: str = "the column") -> Any:
+    """An Arrow column of lists of numbers as an array `(rows, width)`.
+
+    Example:
+        >>> arrow_vectors(pa.FixedSizeListArray.from_arrays(pa.array([1.0, 2.0, 3.0, 4.0]), 2))
+        array([[1., 2.],
+               [3., 4.]])
+    """
+    if isinstance(column, pa.ChunkedArray):
+        parts = [arrow_vectors(chunk, name) for chunk in column.chunks if len(chunk)]
+        if not parts:
+            raise InputError(f"{name} has no rows, expected at least one")
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    kind = column.type
+    if not _is_list(kind) or not (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)):
+        raise InputError(f"{name} is an Arrow column of {kind}, expected lists of numbers")
+    if column.null_count:
+        missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]
+        raise InputError(f"{name}, row {missing}, is missing, expected a vector")
+    values = column.flatten()
+    if values.null_count:
+        raise InputError(f"{name} has missing numbers within its vectors, expected none")
+    if not pa.types.is_fixed_size_list(kind):
+        lengths = column.value_lengths().to_numpy()
+        if len(lengths) and (lengths != lengths[0]).any():
+            odd = int(np.flatnonzero(lengths != lengths[0])[0])
+            raise InputError(f"{name}, row {odd}, has {lengths[odd]} numbers, expected {lengths[0]}, as the first has")
+    return values.to_numpy(zero_copy_only=False).reshape(len(column), -1)
+
+
+def as_float32(vectors: Any) -> Any:
+    """In float32; rows that are too large or too small for it are divided by their largest entry.
+
+    Example:
+        >>> as_float32(np.array([[3e40, 4e40], [3.0, 4.0]])).tolist()
+        [[0.75, 1.0], [3.0, 4.0]]
+    """
+    if vectors.dtype.kind == "f" and vectors.dtype.itemsize > 4:
+        largest = np.abs(vectors).max(1, keepdims=True, initial=0)
+        is_beyond = (largest > np.finfo(np.float32).max) | ((largest < _SMALL) & (largest > 0))
+        # What is not finite stays so, to be refused by row.
+        vectors = vectors / np.where(is_beyond & np.isfinite(largest), largest, 1) if is_beyond.any() else vectors
+    with np.errstate(over="ignore", under="ignore"):
+        return vectors.astype(np.float32, copy=False)

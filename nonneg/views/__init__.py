@@ -1,8 +1,0 @@
-"""Random views of samples, on the device, repeatable by (seed, epoch, sample, view)."""
-
-from nonneg.views._config import ViewConfig, check_views
-from nonneg.views._draw import Drawn, draw
-from nonneg.views._random import uniform
-from nonneg.views._views import make_views, random_views
-
-__all__ = ["Drawn", "ViewConfig", "check_views", "draw", "make_views", "random_views", "uniform"]

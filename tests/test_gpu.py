@@ -12,7 +12,7 @@ import torch
 
 import nonneg
 from nonneg import losses, metrics
-from nonneg.modalities.images import ResNet, open_source, random_views
+from nonneg.modalities.images import Images, ResNet, open_source, random_views
 from nonneg.models import Model, ModelConfig, _stream
 from nonneg.rectify import KINDS, NonNegative
 from nonneg.training import load_recipe, read_log, train
@@ -114,7 +114,7 @@ VIEWS = dataclasses.replace(load_recipe("cifar10").views, solarise_p=0.2, rotate
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
 def test_views_are_the_cpus(compiled):
-    images = torch.from_numpy(open_source("shapes").images[:50]).permute(0, 3, 1, 2)
+    images = torch.from_numpy(open_source("shapes").samples[:50]).permute(0, 3, 1, 2)
     make = torch.compile(random_views) if compiled else random_views
     cpu = random_views(images, torch.arange(50), VIEWS, 1, torch.tensor(2))
     gpu = make(images.cuda(), torch.arange(50, device="cuda"), VIEWS, 1, torch.tensor(2, device="cuda"))
@@ -192,7 +192,7 @@ def test_a_recorded_run_that_was_stopped_goes_on(tmp_path):
 
 
 def test_data_read_ahead_from_disk_trains_the_same(tmp_path):
-    np.save(tmp_path / "images.npy", open_source("digits").images)
+    np.save(tmp_path / "images.npy", open_source("digits").samples)
     config = dataclasses.replace(SHORT, data=str(tmp_path / "images.npy"))
     device, disk = (
         losses_of(dataclasses.replace(config, data_on=where), tmp_path / where) for where in ("device", "disk")
@@ -232,7 +232,7 @@ def test_a_checkpoint_holds_what_was_there_and_nothing_waits_for_it():
 def test_embedding_on_the_device_is_the_cpus(monkeypatch):
     monkeypatch.setattr(_stream, "_ENCODED_BYTES", 2**16)  # images of a batch are encoded in several pieces
     torch.manual_seed(0)
-    model = Model(ModelConfig("resnet18", channels=3, stem="small", features=64))
+    model = Model(ModelConfig("resnet18", Images(channels=3, stem="small"), features=64))
     source = open_source("shapes", "test")
     cpu = model.embed(source)
     gpu = model.embed(source, device="cuda", batch_size=100)
@@ -243,7 +243,7 @@ def test_embedding_on_the_device_is_the_cpus(monkeypatch):
 
 
 def test_to_launch_a_batch_never_waits_for_the_device():
-    model = Model(ModelConfig("resnet18", channels=3, stem="small", features=64)).cuda().eval()
+    model = Model(ModelConfig("resnet18", Images(channels=3, stem="small"), features=64)).cuda().eval()
     pixels = torch.zeros(8, 32, 32, 3, dtype=torch.uint8).pin_memory()
     stream = torch.cuda.Stream()
 

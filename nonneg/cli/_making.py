@@ -41,7 +41,6 @@ def embed(
     batch_size: int | None = None,
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto",
     precision: Literal["32-true", "bf16-mixed"] = "32-true",
-    image_size: int = -1,
     skip_broken: bool = False,
     media: bool = True,
     overwrite: bool = False,
@@ -57,27 +56,14 @@ def embed(
         batch_size: samples a batch; 1,024 if left out, or 4,096 small images on a GPU.
         accelerator: where to compute.
         precision: of the forward pass.
-        image_size: resize image files to this side; -1 is as for training, 0 takes images as they are.
         skip_broken: leave out images that cannot be read.
         media: embed the images, or thumbnails of large ones.
         overwrite: replace earlier features in that folder.
     """
-    from nonneg.models import embed_data
+    from nonneg.models import EmbedOptions, embed_data
 
-    written = embed_data(
-        run,
-        data,
-        out,
-        split=split,
-        layer=layer,
-        batch_size=batch_size,
-        accelerator=accelerator,
-        precision=precision,
-        image_size=image_size,
-        skip_broken=skip_broken,
-        media=media,
-        overwrite=overwrite,
-    )
+    options = EmbedOptions(split, layer, batch_size, accelerator, precision, skip_broken, media, overwrite)
+    written = embed_data(run, data, out, options)
     if launched_processes().is_first:
         print(f"Embedded: {', '.join(map(str, written))}")
 

@@ -10,38 +10,48 @@ import numpy.typing as npt
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Images with ids, labels and, where the data was drawn, the factors it was drawn from.
+    """Samples of any modality, with ids, labels and, for drawn data, the factors they were drawn from.
 
     Attributes:
-        name: where it comes from, for provenance; never an absolute path.
-        images: `(samples, height, width, channels)` uint8; 1 channel is grey, 3 are RGB. May be a
-            read-only memory map, so that data larger than memory can be opened: take rows, not all of it.
-        ids: one string a sample, all different.
-        labels: `(samples,)` int64, -1 for a sample without one; None if none has one.
-        label_names: what label 0, 1, … is called.
-        factors: factor name to `(samples,)` int64 values, for data whose making is known.
-        factor_names: factor name to what its values 0, 1, … are called.
-        skipped: names of the samples left out because their image is broken.
+        name: where the samples come from, for provenance; never an absolute path.
+        samples: what `modality.draw_views` and `modality.inputs` take, batch by batch: `samples[rows]` is an array, or
+            a tuple or dictionary of arrays, for an array of row numbers. For images: `(samples, height, width,
+            channels)` uint8, possibly a read-only memory map larger than memory.
+        ids: one string per sample, all different; row numbers if left out.
+        labels: `(samples,)` int64, -1 for an unlabelled sample; None if no sample is labelled.
+        label_names: the names of labels 0, 1, ….
+        factors: factor name to `(samples,)` int64 values.
+        factor_names: factor name to the names of its values 0, 1, ….
+        skipped: names of the samples left out because they cannot be read.
+
+    Example:
+        >>> source = Source("waves", np.zeros((3, 16), np.float32), labels=np.array([0, 1, 1]))
+        >>> len(source), source.ids, source.take([2, 0]).labels
+        (3, ('0', '1', '2'), array([1, 0]))
     """
 
     name: str
-    images: npt.NDArray[np.uint8]
-    ids: tuple[str, ...]
-    labels: npt.NDArray[np.int64] | None
-    label_names: tuple[str, ...]
+    samples: Any
+    ids: tuple[str, ...] = ()
+    labels: npt.NDArray[np.int64] | None = None
+    label_names: tuple[str, ...] = ()
     factors: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
     factor_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
 
-    def __len__(self) -> int:
-        return len(self.images)
+    def __post_init__(self) -> None:
+        if not self.ids:
+            object.__setattr__(self, "ids", tuple(map(str, range(len(self)))))
 
-    def take(self, rows: npt.NDArray[Any]) -> "Source":
-        """These rows (numbers or a mask), in this order, in memory."""
-        rows = np.arange(len(self))[rows]
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def take(self, rows: Any) -> "Source":
+        """Some of the samples (row numbers or a mask), in this order. Samples on disk stay there."""
+        rows = np.arange(len(self))[np.asarray(rows)]  # a mask becomes row numbers
         return Source(
             self.name,
-            self.images[rows],
+            self.samples[rows] if type(self.samples) is np.ndarray else SomeRows(self.samples, rows),
             tuple(self.ids[int(row)] for row in rows),
             None if self.labels is None else self.labels[rows],
             self.label_names,
@@ -49,3 +59,26 @@ class Source:
             self.factor_names,
             self.skipped,
         )
+
+
+class SomeRows:
+    """Some rows of an array on disk, or of anything that is indexed by row numbers; nothing is read before it is used.
+
+    Attributes:
+        whole: what the rows are taken from.
+        rows: `(samples,)` int64, their numbers in `whole`.
+    """
+
+    def __init__(self, whole: Any, rows: npt.NDArray[np.int64]) -> None:
+        self.whole, self.rows = whole, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: Any) -> Any:
+        return self.whole[self.rows[rows]]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the rows, where `whole` is an array."""
+        return (len(self.rows), *self.whole.shape[1:])

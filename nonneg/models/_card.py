@@ -7,7 +7,6 @@ from nonneg.models._config import ModelConfig
 LIBRARY = "library_name: nonneg"
 _CARD = """---
 {library}
-pipeline_tag: image-feature-extraction
 tags:
 - nonneg
 - contrastive-learning
@@ -17,7 +16,7 @@ tags:
 
 # {title}
 
-Images of {channels} to {features} features, made with nonneg ([Non-negative Contrastive
+From {modality} to {features} features, made with nonneg ([Non-negative Contrastive
 Learning](https://arxiv.org/abs/2403.12459)).
 
 ```python
@@ -35,11 +34,16 @@ features = model.embed(source)
 
 def model_card(config: ModelConfig) -> str:
     """Markdown with YAML before it."""
-    rows = [f"| {name} | {_cell(value)} |" for name, value in asdict(config).items()]
-    channels = "1 channel" if config.channels == 1 else f"{config.channels} channels"
+    values = {**asdict(config), "modality": config.modality.name}
+    rows = [f"| {name} | {_cell(value)} |" for name, value in values.items()]
+    rows += [f"| {name} | {_cell(value)} |" for name, value in asdict(config.modality).items()]
     kind = "Contrastive" if config.rectify == "none" else "Non-negative"
     return _CARD.format(
-        library=LIBRARY, title=f"{kind} features", channels=channels, features=config.features, rows="\n".join(rows)
+        library=LIBRARY,
+        title=f"{kind} features",
+        modality=config.modality.name or "samples",
+        features=config.features,
+        rows="\n".join(rows),
     )
 
 

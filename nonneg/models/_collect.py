@@ -1,11 +1,9 @@
-"""Codes of a model, batch by batch, made into `Features`."""
+"""Codes of a model, batch by batch, collected into `Features`."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 import torch
 
 from nonneg.errors import InputError
@@ -33,56 +31,45 @@ def features_of(
 ) -> "dict[Layer, Features]":
     """The features of a contiguous range of samples, by layer, from one pass.
 
-    `origin` goes into their provenance; `advance` is told of each batch.
+    `origin` is added to their provenance; `advance` is called with the number of samples of each batch.
     """
-    require_channels(model, source)
+    from nonneg.models._config import to_json
+
     if not len(rows):
-        raise InputError(f"{source.name} has no images, expected at least one")
+        raise InputError(f"{source.name} has no samples, expected at least one")
     codes: dict[Layer, CodeRows] = {}
-    encoded: list[pa.LargeBinaryArray] = []
-    for batch in embed_rows(
-        model,
-        source.images,
-        rows,
-        layers,
-        batch_size=batch_size,
-        device=device,
-        precision=precision,
-        media=media,
-    ):
+    previews: dict[str, list[Any]] = {}
+    batches = embed_rows(
+        model, source, rows, layers, batch_size=batch_size, device=device, precision=precision, media=media
+    )
+    for batch in batches:
         for name, block in batch.layers.items():
             codes.setdefault(name, CodeRows(block.shape[1])).add(block)
-        if batch.media is not None:
-            encoded += batch.media.chunks
+        for kind, values in batch.preview.items():
+            previews.setdefault(kind, []).append(values)
         advance(len(block))
-    # Side by side as they came: to copy them together takes as long as a GPU takes for the codes.
-    pictures = pa.chunked_array(encoded, pa.large_binary()) if media else None
     return {
         name: Features(
             collected.finished(),
             ids=source.ids[rows.start : rows.stop],
             labels=None if source.labels is None else source.labels[rows.start : rows.stop],
             label_names=source.label_names,
-            media=pictures,
+            **{kind: _joined(parts) for kind, parts in previews.items()},
             provenance={
                 "source": source.name,
                 "layer": name,
-                "image_size": list(source.images.shape[1:3]),
                 "precision": precision,
                 "left_out": len(source.skipped),
                 **(origin or {}),
-                "model": asdict(model.config),
+                "model": to_json(model.config, {}),
             },
         )
         for name, collected in codes.items()
     }
 
 
-def require_channels(model: "Model", source: Source) -> None:
-    """Refuse images with more or fewer channels than the model was made for."""
-    found, expected = source.images.shape[-1], model.config.channels
-    if found != expected:
-        raise InputError(f"{source.name} has images of {found} channels, the model expects {expected}")
+def _joined(parts: list[Any]) -> Any:
+    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else [value for part in parts for value in part]
 
 
 def joined(parts: Iterable[Features]) -> Features:
@@ -92,12 +79,18 @@ def joined(parts: Iterable[Features]) -> Features:
     codes = CodeRows(first.shape[1])
     for part in parts:
         codes.add(part.codes)
-    samples = pa.concat_tables([part.samples for part in parts]).combine_chunks()
+    columns = first.samples.column_names
+
+    def column(name: str) -> list[Any] | None:
+        return [v for part in parts for v in part.samples[name].to_pylist()] if name in columns else None
+
     return Features(
         codes.finished(),
-        ids=samples["id"],
+        ids=column("id"),
         labels=None if first.labels is None else np.concatenate([part.labels for part in parts]),
         label_names=first.label_names,
-        media=samples["media"].combine_chunks() if "media" in samples.column_names else None,
+        media=column("media"),
+        texts=column("text"),
+        pixels=None if first.pixels is None else np.concatenate([part.pixels for part in parts]),
         provenance=first.provenance,
     )

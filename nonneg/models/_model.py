@@ -1,8 +1,8 @@
-"""Encoder → projector → NonNegative: the model, whole, so that training and evaluation cannot differ."""
+"""Encoder → projector → NonNegative: the whole model, so that training and evaluation cannot differ."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, cast, overload
+from typing import Any, Literal, overload
 
 import torch
 import torch.nn.functional as F
@@ -10,12 +10,9 @@ from torch import Tensor, nn
 
 from nonneg.errors import InputError
 from nonneg.features import Features
-from nonneg.modalities import Source
-from nonneg.modalities.images.encoders._backbones import timm_encoder, transformers_encoder
-from nonneg.modalities.images.encoders._encoders import ENCODERS
-from nonneg.modalities.images.encoders._resnet import Stem
+from nonneg.modalities import Modality, Source, as_tensors, map_arrays
 from nonneg.models._collect import features_of
-from nonneg.models._config import ModelConfig
+from nonneg.models._config import OWN_ENCODER, ModelConfig
 from nonneg.models._stream import Precision
 from nonneg.rectify import NonNegative
 
@@ -23,87 +20,76 @@ Layer = Literal["encoder", "projector"]
 
 
 class Model(nn.Module):
-    """A network from images to features.
+    """A network from samples to features.
 
     Args:
         config: what to build.
-        saved: what a model's folder says of a backbone that is not ours, when its weights come from
-            that folder: nothing is fetched then. Leave it out for a new model.
+        encoder: a module from the modality's inputs to `(batch, config.encoder_width)`, for encoder "own".
+        saved: how a saved model's folder says to build an encoder of another library, when its weights come from that
+            folder: nothing is downloaded then. Leave it out for a new model.
 
-    Shape: `(batch, channels, height, width)` floats, normalised as `normalised` does, to
-    `(batch, features)`.
+    Shape: what `config.modality.inputs` gives to `(batch, features)`.
 
     Example:
-        >>> model = Model(ModelConfig("convnet_8", channels=1, features=32))
+        >>> from nonneg.modalities.images import Images
+        >>> model = Model(ModelConfig("convnet_8", Images(channels=1), features=32))
         >>> model(torch.rand(4, 1, 8, 8)).shape
         torch.Size([4, 32])
     """
 
-    def __init__(self, config: ModelConfig, saved: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, config: ModelConfig, encoder: nn.Module | None = None, saved: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__()
         self.config = config
-        self.backbone: Mapping[str, Any] | None = None
-        """What a backbone that is not ours needs to be built again."""
-        self._on_devices: dict[torch.device, tuple[Tensor, Tensor]] = {}
-        self.encoder, self.encoder_width = self._built_encoder(saved)
+        self.backbone: Mapping[str, Any] = {}
+        """How to build an encoder of another library again."""
+        if (encoder is not None) != (config.encoder == OWN_ENCODER):
+            expected = "a module" if encoder is None else "none, as the encoder is built by its name"
+            raise InputError(
+                f"encoder is {type(encoder).__name__} for a model with encoder {config.encoder!r}, expected {expected}"
+            )
+        if encoder is not None:
+            self.encoder, self.encoder_width = encoder, config.encoder_width
+        else:
+            self.encoder, self.encoder_width, self.backbone = config.modality.encoder(config.encoder, saved)
         self.projector = projector_of(config, self.encoder_width)
         self.classifier = nn.Linear(config.features, config.classes, bias=False) if config.classes else None
 
-    def _built_encoder(self, saved: Mapping[str, Any] | None) -> tuple[nn.Module, int]:
-        config = self.config
-        if config.encoder.startswith("timm:"):
-            return timm_encoder(config, download=saved is None)
-        if config.encoder.startswith("transformers:"):
-            module, width, self.backbone = transformers_encoder(config, saved)
-            return module, width
-        ours = ENCODERS[config.encoder](config.channels, cast(Stem, config.stem))
-        return ours, ours.width
+    @property
+    def modality(self) -> Modality:
+        """What the samples are, and how they become the encoder's input."""
+        return self.config.modality
 
-    def forward(self, images: Tensor, layer: Layer = "projector") -> Tensor:
-        if layer not in ("encoder", "projector"):
-            raise InputError(f"layer is {layer!r}, expected encoder or projector")
-        h: Tensor = self.encoder(images)
+    def forward(self, inputs: Any, layer: Layer = "projector") -> Tensor:
+        check_layer(layer)
+        h: Tensor = self.encoder(inputs)
         return h if layer == "encoder" else self.projector(h)
 
-    def forward_layers(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """The encoder's output `(batch, width)` and the features `(batch, features)`, in one pass."""
-        h: Tensor = self.encoder(images)
+    def forward_layers(self, inputs: Any) -> tuple[Tensor, Tensor]:
+        """The encoder's output `(batch, encoder_width)` and the features `(batch, features)`, in one pass."""
+        h: Tensor = self.encoder(inputs)
         return h, self.projector(h)
 
-    def logits(self, z: Tensor) -> Tensor:
-        """The head's `(batch, classes)` for features `(batch, features)`."""
+    def head(self) -> Tensor:
+        """The classifier's weight `(classes, features)` as it is used: rectified if the config says so."""
         if self.classifier is None:
-            raise InputError("classes is 0: the model has no head to give logits, expected 1 class or more")
+            raise InputError("classes is 0: the model has no classifier, expected 1 class or more")
         weight = self.classifier.weight
-        return F.linear(z, F.relu(weight) if self.config.rectify_weight else weight)
+        return F.relu(weight) if self.config.rectify_weight else weight.clone()
 
-    def normalised(self, images: Tensor) -> Tensor:
-        """What `forward` takes, from pixels.
+    def logits(self, z: Tensor) -> Tensor:
+        """The classifier's `(batch, classes)` for features `(batch, features)`."""
+        return F.linear(z, self.head())
 
-        Shape: `(batch, height, width, channels)` uint8 to `(batch, channels, height, width)` float32,
-        `(pixel / 255 - mean) / std`; the memory stays channels last, which GPUs are fastest on.
-        """
-        return self.standardised(images.permute(0, 3, 1, 2).float() / 255)
-
-    def standardised(self, views: Tensor) -> Tensor:
-        """What `forward` takes, from `(batch, channels, height, width)` floats in 0 to 1."""
-        if not self.config.mean:
-            return views
-        mean, std = self._mean_and_std(views.device)
-        return (views - mean) / std
-
-    def _mean_and_std(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        # Kept on the device: to bring them there anew would make each batch wait for the one before.
-        if device not in self._on_devices:
-            with torch.inference_mode(False):
-                mean, std = (torch.tensor(row, device=device) for row in (self.config.mean, self.config.std))
-            self._on_devices[device] = (mean[:, None, None], std[:, None, None])
-        return self._on_devices[device]
+    def open(self, data: Any, split: str = "train", *, progress: bool = True) -> Source:
+        """Data as this model takes it: what `modality.open` gives."""
+        return self.modality.open(data, split, progress=progress)
 
     @overload
     def embed(
         self,
-        source: Source,
+        source: Any,
         layer: Layer = ...,
         batch_size: int | None = ...,
         device: str | torch.device | None = ...,
@@ -114,7 +100,7 @@ class Model(nn.Module):
     @overload
     def embed(
         self,
-        source: Source,
+        source: Any,
         layer: Literal["both"],
         batch_size: int | None = ...,
         device: str | torch.device | None = ...,
@@ -124,27 +110,28 @@ class Model(nn.Module):
 
     def embed(
         self,
-        source: Source,
+        source: Any,
         layer: Layer | Literal["both"] = "projector",
         batch_size: int | None = None,
         device: str | torch.device | None = None,
         precision: Precision = "32-true",
         media: bool = True,
     ) -> Features | dict[Layer, Features]:
-        """The features of every sample, batch norm in evaluation mode.
+        """The features of every sample, with batch norm in evaluation mode.
 
-        Images are read batch by batch and may be a memory map larger than memory.
+        Samples are read batch by batch and may be a memory map larger than memory.
 
         Args:
-            source: images as uint8; normalised here.
+            source: a `Source`, or data that `open` takes.
             layer: "projector", "encoder", or "both" for a dictionary of the two from one pass.
-            batch_size: samples a batch; None is 1,024, or 4,096 small images on a GPU.
+            batch_size: samples per batch; None chooses it.
             device: where to compute; None is where the model is.
             precision: "32-true" or "bf16-mixed".
-            media: embed the images up to 64 pixels a side as they are, and thumbnails of larger ones.
+            media: store the samples' previews (images, thumbnails, texts) with the features.
         """
         layers: tuple[Layer, ...] = ("encoder", "projector") if layer == "both" else (layer,)
-        features = features_of(
+        source = self.open(source)
+        found = features_of(
             self,
             source,
             range(len(source)),
@@ -154,7 +141,7 @@ class Model(nn.Module):
             precision=precision,
             media=media,
         )
-        return features if layer == "both" else features[layer]
+        return found if layer == "both" else found[layer]
 
     def save(self, folder: str | Path) -> None:
         """Write `config.json`, `model.safetensors` and a model card, `README.md`."""
@@ -163,8 +150,29 @@ class Model(nn.Module):
         save(self, Path(folder))
 
 
+def check_layer(layer: str) -> None:
+    """Layers that a model has."""
+    if layer not in ("encoder", "projector"):
+        raise InputError(f"layer is {layer!r}, expected encoder or projector")
+
+
+def output_width(encoder: nn.Module, modality: Modality, source: Source) -> int:
+    """The width of an encoder's output, found by running it on two samples in evaluation mode."""
+    was_training, device = encoder.training, next(encoder.parameters()).device
+    batch = as_tensors(source.samples[[0, min(1, len(source) - 1)]])
+    try:
+        with torch.no_grad():
+            output = encoder.eval()(modality.inputs(map_arrays(lambda part: part.to(device), batch)))
+    finally:
+        encoder.train(was_training)
+    if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != 2:
+        found = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+        raise InputError(f"encoder {type(encoder).__name__} gives {found} for 2 samples, expected a tensor (2, width)")
+    return int(output.shape[1])
+
+
 def projector_of(config: ModelConfig, width: int) -> nn.Sequential:
-    """A fresh projector of features `(batch, width)`, with the map at its end."""
+    """A new projector for encoder outputs `(batch, width)`, with the non-negative map at its end."""
     if config.projector_depth == 0 and config.features != width:
         raise InputError(
             f"features is {config.features} with projector_depth 0, expected the width of encoder"

@@ -19,8 +19,10 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from nonneg.durable import TEMPORARY_PREFIX, os_errors_as_input_errors, read_errors_as_input_errors, write_atomically
 from nonneg.errors import InputError
 from nonneg.extras import import_extra
+from nonneg.messages import one_line
+from nonneg.modalities import Modality
 from nonneg.models._card import LIBRARY, model_card
-from nonneg.models._config import ModelConfig, from_json, to_json
+from nonneg.models._config import OWN_ENCODER, ModelConfig, from_json, to_json
 from nonneg.models._model import Model
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
@@ -55,12 +57,15 @@ def _separate(state: dict[str, Tensor]) -> dict[str, Tensor]:
     return separate
 
 
-def load(path: str | Path) -> Model:
-    """A trained model, ready to `embed`.
+def load(path: str | Path, *, encoder: nn.Module | None = None, modality: type[Modality] = Modality) -> Model:
+    """Load a trained model, ready to `embed`.
 
     Args:
         path: a run (`runs/x`), a model's folder (`runs/x/model`), or a model on the Hugging Face Hub,
             `hub:owner/name` or `hub:owner/name@revision`.
+        encoder: a module like the one the run was trained with, for a run with an encoder of the caller's; its weights
+            are replaced by the trained ones.
+        modality: the class of the run's modality, for one that is not registered.
     """
     folder = fetched(path) if isinstance(path, str) and path.startswith("hub:") else Path(path)
     with read_errors_as_input_errors(folder):
@@ -68,30 +73,33 @@ def load(path: str | Path) -> Model:
         described, weights = folder / CONFIG, folder / WEIGHTS
         for part in (described, weights):
             if not part.is_file() and (Path(path) / "checkpoints").exists():
-                raise InputError(f"{path} is a run that has not finished; train into it again to go on")
+                raise InputError(f"{path} is a run that has not finished; train into the same folder to resume it")
             if not part.is_file():
                 raise InputError(f"{path} holds no trained model: {part} is missing")
         text = described.read_bytes()
     try:
-        config, backbone = from_json(json.loads(text))
+        config, backbone = from_json(json.loads(text), modality)
     except (ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, InputError) else "it is not JSON"
         raise InputError(f"{described} does not describe a nonneg model: {reason}") from error
+    if config.encoder == OWN_ENCODER and encoder is None:
+        raise InputError(f"{path} was trained with an encoder of your own, expected it as encoder=")
     try:
         with read_errors_as_input_errors(weights):
             tensors = load_file(weights)
-        return _restored(config, backbone, tensors).eval()
+        return _restored(config, encoder, backbone, tensors).eval()
     except InputError as error:
         raise InputError(f"{path} cannot be loaded: {error}") from error
     except (SafetensorError, RuntimeError, ValueError, TypeError, OverflowError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{weights} does not fit its {CONFIG}: {reason}") from error
+        raise InputError(f"{weights} does not fit its {CONFIG}: {one_line(error)}") from error
 
 
-def _restored(config: ModelConfig, backbone: dict[str, Any], tensors: dict[str, Tensor]) -> Model:
+def _restored(
+    config: ModelConfig, encoder: nn.Module | None, backbone: dict[str, Any], tensors: dict[str, Tensor]
+) -> Model:
     # Takes no memory, whatever sizes and numbers of layers the file claims.
     with torch.device("meta"), _at_most_parameters(4 * len(tensors) + 1000):
-        model = Model(config, backbone)
+        model = Model(config, encoder, backbone)
     expected = model.state_dict()
     if expected.keys() != tensors.keys():
         raise RuntimeError(f"it lacks or adds {min(expected.keys() ^ tensors.keys())}")
@@ -102,7 +110,7 @@ def _restored(config: ModelConfig, backbone: dict[str, Any], tensors: dict[str, 
         # Tables that are computed and not saved, such as a Swin's positions. All saved sizes fit by now.
         if sum(tensor.nbytes for tensor in unsaved) > _LARGEST_TABLES:
             raise RuntimeError("its network computes tables of more than 1 GiB")
-        model = Model(config, backbone)
+        model = Model(config, encoder, backbone)
         model.load_state_dict(tensors, assign=True)
     return model
 

@@ -13,7 +13,7 @@ from nonneg.training._together import by_first
 from nonneg.training.config import TrainConfig
 
 
-def refuse_to_diverge(loss: float, epoch: int, config: TrainConfig, what: str = "loss") -> None:
+def check_loss(loss: float, epoch: int, config: TrainConfig, what: str = "loss") -> None:
     """Nothing is learnt from what is not finite."""
     if not math.isfinite(loss):
         raise UntrainableError(
@@ -22,13 +22,13 @@ def refuse_to_diverge(loss: float, epoch: int, config: TrainConfig, what: str = 
         )
 
 
-def refuse_to_keep_divergence(parameters: Iterable[Tensor], epoch: int, config: TrainConfig) -> None:
+def check_weights(parameters: Iterable[Tensor], epoch: int, config: TrainConfig) -> None:
     """Before they are saved: the last update shows in no loss any more. Waits for the device."""
     largest = torch.nn.utils.get_total_norm([p.detach() for p in parameters], math.inf)
-    refuse_to_diverge(float(largest), epoch, config, "largest weight")
+    check_loss(float(largest), epoch, config, "largest weight")
 
 
-def refuse_to_die(figures: dict[str, float], epoch: int, config: TrainConfig) -> None:
+def check_features_alive(figures: dict[str, float], epoch: int, config: TrainConfig) -> None:
     """Features that are 0 for everything get no gradient: they stay so."""
     if not figures["live"]:
         raise UntrainableError(

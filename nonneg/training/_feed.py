@@ -1,11 +1,12 @@
-"""Batches on the device: gathered from images that lie there, or read ahead from disk."""
+"""Batches on the device: gathered from samples that lie there, read ahead from disk, or made by loader processes."""
 
 import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,32 +15,55 @@ from torch import Tensor
 
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
-from nonneg.modalities import Source
+from nonneg.modalities import SomeRows, Source, arrays_of, as_tensors, map_arrays
 from nonneg.processes import memory
-from nonneg.training._step import Batch
 from nonneg.training.config import TrainConfig
 
 _AHEAD = 4  # batches read before they are needed, by as many threads
-_DEVICE_SHARE = 0.5  # of the memory that is free: the rest is for the network
+_DEVICE_SHARE = 0.5  # of the free memory: the rest is for the network
 _HOST_SHARE = 0.25
-_BLOCK_BYTES = 2**26  # copied at a time: what lies on disk need not fit into the host's memory beside the device's
+_BLOCK_BYTES = 2**26  # copied at a time: data on disk need not fit into the host's memory beside the device's
 
 
-class Feed(Protocol):
-    """Yields the batches of these sample numbers, `(steps, batch)`, one after the other."""
+class Batch(NamedTuple):
+    """Samples of one step on this device: what `Source.samples` gives for them, their numbers, their labels."""
+
+    content: Any
+    samples: Tensor
+    labels: Tensor | None
+
+
+class Feed:
+    """Yields batches of these row numbers, `(steps, batch)`, one after the other; `where` says where samples wait."""
 
     where: str
 
-    def batches(self, rows: Tensor) -> Iterator[Batch]: ...
+    def __init__(self, source: Source, device: torch.device) -> None:
+        self.source, self.device = source, device
+        self.labels = None if source.labels is None else torch.from_numpy(source.labels).to(device)
+
+    def batches(self, rows: Tensor, epoch: int) -> Iterator[Batch]:
+        """The batches of an epoch."""
+        for content, samples in self.contents(rows, epoch):
+            yield Batch(content, samples, None if self.labels is None else self.labels[samples])
+
+    def contents(self, rows: Tensor, epoch: int) -> Iterator[tuple[Any, Tensor]]:
+        raise NotImplementedError
 
 
-def open_feed(source: Source, config: TrainConfig, device: torch.device) -> Feed:
-    """Images on the device if they fit there, else read ahead; `data_on` can decide otherwise."""
-    labels = None if source.labels is None else torch.from_numpy(source.labels).to(device)
-    fits = source.images.nbytes < _room(device)
+def open_feed(source: Source, config: TrainConfig, device: torch.device, views: int = 2) -> Feed:
+    """Samples on the device if they fit there, else read ahead; `data_on` can decide otherwise."""
+    first = torch.zeros((1, 1), dtype=torch.int64)
+    if config.modality.load_views(source, first[:0], config.seed, 0, views) is not None:
+        return LoadedViews(source, config, device, views)
+    samples = source.samples
+    is_array = all(isinstance(part, np.ndarray) for part in arrays_of(samples))
+    if not is_array:
+        return ReadAhead(source, device)
+    fits = sum(part.nbytes for part in arrays_of(samples)) < _room(device)
     if config.data_on == "device" or (config.data_on == "auto" and fits):
-        return Resident(source.images, labels, device)
-    return ReadAhead(source.images, labels, device)
+        return Resident(source, device)
+    return ReadAhead(source, device)
 
 
 def _room(device: torch.device) -> float:
@@ -48,92 +72,113 @@ def _room(device: torch.device) -> float:
     return _HOST_SHARE * memory()
 
 
-class Resident:
-    """All images as uint8 on the device."""
+class Resident(Feed):
+    """All samples on the device."""
 
-    def __init__(self, images: npt.NDArray[np.uint8], labels: Tensor | None, device: torch.device) -> None:
-        self.images = _on_device(images, device)
-        self.labels = labels
-        self.where = f"all {images.nbytes / 1e6:,.1f} MB on the device"
+    def __init__(self, source: Source, device: torch.device) -> None:
+        super().__init__(source, device)
+        self.samples = map_arrays(lambda part: _on_device(part, device), source.samples)
+        size = sum(part.nbytes for part in arrays_of(source.samples))
+        self.where = f"all {size / 1e6:,.1f} MB on the device"
 
-    def batches(self, rows: Tensor) -> Iterator[Batch]:
-        for samples in rows.to(self.images.device):
-            yield Batch(self.images[samples], samples, None if self.labels is None else self.labels[samples])
+    def contents(self, rows: Tensor, epoch: int) -> Iterator[tuple[Any, Tensor]]:
+        for samples in rows.to(self.device):
+            yield map_arrays(itemgetter(samples), self.samples), samples
 
 
-def _on_device(images: npt.NDArray[np.uint8], device: torch.device) -> Tensor:
-    if device.type == "cpu" and images.flags.writeable:
-        return torch.from_numpy(images)  # it lies there already
-    there = torch.empty(images.shape, dtype=torch.uint8, device=device)
-    rows = max(1, _BLOCK_BYTES // max(1, images[:1].nbytes))
-    for start in range(0, len(images), rows):
-        # A copy: torch takes no array that is read-only, as a map is.
-        there[start : start + rows] = torch.from_numpy(np.array(images[start : start + rows]))
+def _on_device(array: npt.NDArray[Any], device: torch.device) -> Tensor:
+    if device.type == "cpu" and array.flags.writeable:
+        return torch.from_numpy(array)  # it lies there already
+    there = torch.empty(array.shape, dtype=torch.from_numpy(np.array(array[:1])).dtype, device=device)
+    rows = max(1, _BLOCK_BYTES // max(1, array[:1].nbytes))
+    for start in range(0, len(array), rows):
+        # A copy: torch takes no read-only array, as a memory map is.
+        there[start : start + rows] = torch.from_numpy(np.array(array[start : start + rows]))
     return there
 
 
-class ReadAhead:
-    """Images stay on disk; threads read the next batches into buffers that are used in turn.
+class ReadAhead(Feed):
+    """Samples stay where they are; threads read the next batches."""
 
-    Rows of a memory map are read with `pread`, not through the map: its pages would count as this
-    process's memory, as much as the machine has, and a row would be read page by page.
-    """
+    def __init__(self, source: Source, device: torch.device) -> None:
+        super().__init__(source, device)
+        self.file = MappedRows.of(source.samples)
+        self.where = f"{'in memory' if self.file is None else 'on disk'}, {_AHEAD} batches ahead"
 
-    def __init__(self, images: npt.NDArray[np.uint8], labels: Tensor | None, device: torch.device) -> None:
-        self.images, self.labels, self.device = images, labels, device
-        self.row_bytes = images[:1].nbytes
-        self.file: int | None = None
-        if isinstance(images, np.memmap) and images.filename is not None and images.flags.c_contiguous:
-            with read_errors_as_input_errors(Path(images.filename)):
-                self.file, self.start = os.open(images.filename, os.O_RDONLY), _place_in_file(images)
-        where = "in memory" if self.file is None else "on disk"
-        self.where = f"{images.nbytes / 1e6:,.1f} MB {where}, {_AHEAD} batches ahead"
-
-    def batches(self, rows: Tensor) -> Iterator[Batch]:
+    def contents(self, rows: Tensor, epoch: int) -> Iterator[tuple[Any, Tensor]]:
         on_gpu = self.device.type == "cuda"
-        shape = (rows.shape[1], *self.images.shape[1:])
-        # One buffer more than is read ahead: the one that the device copies from.
-        buffers = [torch.empty(shape, dtype=torch.uint8, pin_memory=on_gpu) for _ in range(_AHEAD + 1)]
-        copied: list[torch.cuda.Event | None] = [None] * len(buffers)
+        reads: deque[Future[Any]] = deque()
         with ThreadPoolExecutor(_AHEAD) as readers:
-            # Finished reads are let go of at once: kept, they would lie scattered among freed batches and keep the
-            # allocator from using that memory again.
-            reads: deque[Future[None]] = deque()
             begun = 0
             for i, samples in enumerate(rows):
                 while begun < min(i + _AHEAD, len(rows)):
-                    slot = begun % len(buffers)
-                    event = copied[slot]
-                    if event is not None:
-                        event.synchronize()
-                    reads.append(readers.submit(self._read, rows[begun].numpy(), buffers[slot].numpy()))
+                    reads.append(readers.submit(self._read, rows[begun].numpy(), on_gpu))
                     begun += 1
-                reads.popleft().result()
-                slot = i % len(buffers)
-                images = buffers[slot].to(self.device, non_blocking=True, copy=True)
-                if on_gpu:
-                    copied[slot] = torch.cuda.Event()
-                    copied[slot].record()  # type: ignore[union-attr]
-                here = samples.to(self.device, non_blocking=True)
-                yield Batch(images, here, None if self.labels is None else self.labels[here])
+                # A finished read is let go of at once: kept, its memory could not be used again.
+                batch = reads.popleft().result()
+                content = map_arrays(lambda part: part.to(self.device, non_blocking=True), batch)
+                yield content, samples.to(self.device, non_blocking=True)
 
-    def _read(self, rows: npt.NDArray[np.int64], buffer: npt.NDArray[np.uint8]) -> None:
-        if self.file is None:
-            np.take(self.images, rows, axis=0, out=buffer)
-            return
-        with read_errors_as_input_errors(Path(self.images.filename)):  # type: ignore[attr-defined]
-            for row, target in zip(rows.tolist(), buffer.reshape(len(rows), -1), strict=True):
-                if os.preadv(self.file, [target], self.start + row * self.row_bytes) != self.row_bytes:  # type: ignore[list-item]
-                    raise InputError(f"sample {row} cannot be read: the file of images has become shorter")
+    def _read(self, rows: npt.NDArray[np.int64], pinned: bool) -> Any:
+        samples = self.source.samples
+        batch = as_tensors(samples[rows] if self.file is None else self.file.read(rows))
+        # torch keeps pinned memory until the copy from it is done, and uses it again.
+        return map_arrays(lambda part: part.pin_memory(), batch) if pinned else batch
+
+
+class LoadedViews(Feed):
+    """Views that cannot be drawn on the device, made by the modality's loader processes."""
+
+    def __init__(self, source: Source, config: TrainConfig, device: torch.device, views: int) -> None:
+        super().__init__(source, device)
+        self.config, self.views = config, views
+        self.where = "read and transformed by loader processes"
+
+    def contents(self, rows: Tensor, epoch: int) -> Iterator[tuple[Any, Tensor]]:
+        loaded = self.config.modality.load_views(self.source, rows, self.config.seed, epoch, self.views)
+        assert loaded is not None  # it was when the feed was opened
+        for content, samples in zip(loaded, rows, strict=True):
+            there = map_arrays(lambda part: part.to(self.device, non_blocking=True), content)
+            yield there, samples.to(self.device, non_blocking=True)
+
+
+class MappedRows:
+    """Rows of a memory map, read with `pread`.
+
+    Through the map, pages would count as this process's memory, as much as the machine has, and a row would be read
+    page by page.
+    """
+
+    def __init__(self, array: "np.memmap[Any, Any]", rows: npt.NDArray[np.int64] | None) -> None:
+        self.array, self.rows, self.path = array, rows, Path(str(array.filename))
+        self.row_bytes = array[:1].nbytes
+        with read_errors_as_input_errors(self.path):
+            self.file = os.open(self.path, os.O_RDONLY)
+        whole = array
+        while isinstance(whole.base, np.memmap):  # a part of a map knows only where the whole map begins
+            whole = whole.base
+        self.start = int(whole.offset + array.ctypes.data - whole.ctypes.data)
+
+    @classmethod
+    def of(cls, samples: Any) -> "MappedRows | None":
+        """Those of a contiguous memory map, or of some rows of one; None for anything else."""
+        array, rows = (samples.whole, samples.rows) if isinstance(samples, SomeRows) else (samples, None)
+        is_map = isinstance(array, np.memmap) and array.filename is not None and array.flags.c_contiguous
+        return cls(array, rows) if is_map and hasattr(os, "preadv") else None
+
+    def read(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """`(rows, …)`, a new array."""
+        rows = rows if self.rows is None else self.rows[rows]
+        batch = np.empty((len(rows), *self.array.shape[1:]), self.array.dtype)
+        with read_errors_as_input_errors(self.path):
+            for row, target in zip(rows.tolist(), batch.reshape(len(rows), -1), strict=True):
+                if (
+                    os.preadv(self.file, [target.view(np.uint8).data], self.start + row * self.row_bytes)
+                    != self.row_bytes
+                ):
+                    raise InputError(f"sample {row} cannot be read: {self.path} has become shorter")
+        return batch
 
     def __del__(self) -> None:
-        if self.file is not None:
+        if hasattr(self, "file"):
             os.close(self.file)
-
-
-def _place_in_file(images: "np.memmap[Any, Any]") -> int:
-    """Where the first image begins; a part of a map knows only where the whole map does."""
-    whole = images
-    while isinstance(whole.base, np.memmap):
-        whole = whole.base
-    return int(whole.offset + images.ctypes.data - whole.ctypes.data)

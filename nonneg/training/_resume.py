@@ -3,13 +3,14 @@
 import hashlib
 from collections.abc import Callable, Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from nonneg.errors import InputError
-from nonneg.modalities import Source
+from nonneg.modalities import Source, arrays_of
 from nonneg.training._checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
-from nonneg.training._ends import refuse_to_diverge, refuse_to_keep_divergence
+from nonneg.training._ends import check_loss, check_weights
 from nonneg.training._run import RunFolder
 from nonneg.training._step import Step
 from nonneg.training._together import by_first, gathered
@@ -18,8 +19,8 @@ from nonneg.training._together import by_first, gathered
 def save_state(run: RunFolder, step: Step, data: str, done: int, epoch: int) -> None:
     """All processes take part, the first one writes; it writes while training goes on."""
     step.watch.reduce(step.group)
-    refuse_to_diverge(float(step.watch.loss), epoch, step.config)
-    refuse_to_keep_divergence(step.model.parameters(), epoch, step.config)
+    check_loss(float(step.watch.loss), epoch, step.config)
+    check_weights(step.model.parameters(), epoch, step.config)
     states = gathered(torch.get_rng_state(), step.fabric)
     tensors = {f"model.{name}": tensor for name, tensor in step.model.state_dict().items()}
     tensors |= {f"optimiser.{name}": tensor for name, tensor in optimiser_tensors(step.optimiser.optimizer)}
@@ -103,12 +104,13 @@ def _put_back(checkpoint: Checkpoint, step: Step) -> None:
 
 
 def fingerprint(source: Source) -> str:
-    """Of the samples, their order and labels, and the pixels of some: to read all would take as long as an epoch."""
-    digest = hashlib.sha256(repr((source.images.shape, source.label_names)).encode())
+    """Of the samples' ids, order and labels, and the content of some: reading all would take as long as an epoch."""
+    digest = hashlib.sha256(repr((len(source), source.label_names)).encode())
     for name in source.ids:
         digest.update(name.encode() + b"\n")
     if source.labels is not None:
         digest.update(source.labels.tobytes())
     for row in range(0, len(source), max(1, len(source) // 64)):
-        digest.update(source.images[row].tobytes())
+        for part in arrays_of(source.samples[np.array([row])]):
+            digest.update(repr(part.shape).encode() + np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()

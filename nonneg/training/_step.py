@@ -1,6 +1,7 @@
-"""One step: views, features, loss, gradient, update; run plainly, with its forward pass compiled, or as one graph."""
+"""One step: views, features, loss, gradient, update; run eagerly, with its forward pass compiled, or as one graph."""
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -10,9 +11,11 @@ from torch.optim import Optimizer
 
 from nonneg import losses
 from nonneg.errors import InputError
-from nonneg.modalities.images import random_views
+from nonneg.messages import one_line
+from nonneg.modalities import arrays_of, map_arrays
 from nonneg.models import Model
 from nonneg.training._compile import compiled
+from nonneg.training._feed import Batch
 from nonneg.training._optimisers import LARS, set_learning_rate
 from nonneg.training._recorded import Recorded
 from nonneg.training._watch import Watch
@@ -21,16 +24,8 @@ from nonneg.training.config import TrainConfig
 _AUTOCAST = {"bf16-mixed": torch.bfloat16}
 
 
-class Batch(NamedTuple):
-    """Samples of one step on this device: images `(batch, height, width, channels)` uint8, numbers, labels."""
-
-    images: Tensor
-    samples: Tensor
-    labels: Tensor | None
-
-
-class Seen(NamedTuple):
-    """What came of a batch: the loss, the encoder's output and the features of its views, and their labels."""
+class Outcome(NamedTuple):
+    """The loss of a batch, the encoder's output and the features of its views, and the views' labels."""
 
     loss: Tensor
     h: Tensor
@@ -39,15 +34,15 @@ class Seen(NamedTuple):
 
 
 class Step:
-    """Updates the model on a batch. `path` says how: off, forward or graph.
+    """Updates the model on a batch.
 
     Args:
         fabric: devices, and gradients over processes.
         model: what is trained.
         optimiser: of its parameters.
-        watch: where the figures of the epoch add up.
+        watch: accumulates the figures of the epoch.
         config: of the run.
-        path: off, forward or graph.
+        path: how to run: off, forward or graph.
     """
 
     def __init__(
@@ -55,10 +50,11 @@ class Step:
     ) -> None:
         self.fabric, self.model, self.watch, self.config = fabric, model, watch, config
         self.group = dist.group.WORLD if fabric.world_size > 1 else None
-        self.views_per_sample = 1 if config.loss == "cross_entropy" else 2
+        self.views_per_sample = views_per_sample(config)
         self.epoch = torch.zeros((), dtype=torch.int64, device=fabric.device)
-        self.mean, self.std = (torch.tensor(v, device=fabric.device)[:, None, None] for v in (config.mean, config.std))
+        self.dtype = torch.float64 if config.precision == "64-true" else torch.float32
         self.last_features: Tensor | None = None
+        model.modality.to(fabric.device)
         layers = _Layers(model)
         self.layers, self.optimiser = fabric.setup(_wrapped(layers, path), optimiser)
         self._run: Callable[[Batch], None] = _Graph(self, layers) if path == "graph" else self._in_parts
@@ -70,75 +66,77 @@ class Step:
             self._run(batch)
         except torch.OutOfMemoryError as error:
             raise InputError(
-                f"the device lacks memory for batch_size {self.config.batch_size}; lower that or raise accumulate"
+                f"out of memory with batch_size {self.config.batch_size}; reduce it or raise accumulate"
             ) from error
 
-    def forward(self, layers: nn.Module, batch: Batch) -> Seen:
-        """From uint8 images to the loss."""
-        config = self.config
-        images = batch.images.permute(0, 3, 1, 2)
-        if config.precision == "64-true":
-            images = images.double() / 255
-        views = random_views(images, batch.samples, config.views, config.seed, self.epoch, self.views_per_sample)
-        if config.mean:
-            views = (views - self.mean) / self.std
-        if views.device.type == "cuda":
-            views = views.contiguous(memory_format=torch.channels_last)
-        labels = None if batch.labels is None else batch.labels.repeat(self.views_per_sample)
+    def forward(self, layers: nn.Module, batch: Batch) -> Outcome:
+        """From a batch of samples to the loss."""
+        config, count = self.config, self.views_per_sample
+        views = self.model.modality.draw_views(batch.content, batch.samples, config.seed, self.epoch, count, self.dtype)
+        labels = None if batch.labels is None else batch.labels.repeat(count)
         half = _AUTOCAST.get(config.precision)
-        with torch.autocast(views.device.type, half, enabled=half is not None):
-            h, z = layers(views)
-        return Seen(self._loss(z, labels), h.detach(), z.detach(), labels)
+        with torch.autocast(self.fabric.device.type, half, enabled=half is not None):
+            h, z, head = layers(views)
+        return Outcome(self._loss(z, labels, head), h.detach(), z.detach(), labels)
 
-    def _loss(self, z: Tensor, labels: Tensor | None) -> Tensor:
+    def _loss(self, z: Tensor, labels: Tensor | None, head: Tensor | None) -> Tensor:
         """Of features `(views, features)`: first views, then second ones."""
-        config = self.config
-        if config.loss in ("spectral", "info_nce"):
-            z1, z2 = z.chunk(2)
-            if config.loss == "spectral":
-                return losses.spectral(z1, z2, group=self.group)
-            return losses.info_nce(z1, z2, config.temperature, group=self.group)
-        assert labels is not None  # refused before training began
+        config, group = self.config, self.group
+        if config.loss == "cross_entropy":
+            assert labels is not None and head is not None  # checked before training began
+            return losses.supervised.cross_entropy(z, labels, head, rectify_weight=False)
         if config.loss == "sup_con":
-            return losses.supervised.sup_con(z, labels, config.temperature, group=self.group)
-        assert self.model.classifier is not None
-        weight = self.model.classifier.weight
-        return losses.supervised.cross_entropy(z, labels, weight, rectify_weight=config.rectify_weight)
+            assert labels is not None
+            return losses.supervised.sup_con(z, labels, config.temperature, group=group)
+        z1, z2 = z.chunk(2)
+        if config.loss == "info_nce":
+            return losses.info_nce(z1, z2, config.temperature, group=group)
+        return getattr(losses, config.loss)(z1, z2, group=group)  # type: ignore[no-any-return]
 
     def _in_parts(self, batch: Batch) -> None:
-        """The plain step, in as many parts as asked for."""
+        """The eager step, in as many parts as `accumulate` says."""
         parts = self.config.accumulate
         size = len(batch.samples) // parts
         self.optimiser.zero_grad()
         for i in range(parts):
             rows = slice(i * size, (i + 1) * size)
-            part = Batch(*(None if whole is None else whole[rows] for whole in batch))  # type: ignore[arg-type]
+            labels = None if batch.labels is None else batch.labels[rows]
+            part = Batch(map_arrays(itemgetter(rows), batch.content), batch.samples[rows], labels)
             with self.fabric.no_backward_sync(self.layers, enabled=i + 1 < parts):
-                seen = self.forward(self.layers, part)
-                self.fabric.backward(seen.loss / parts)
-            self.watch.see(seen.loss.detach(), *seen[1:], group=self.group)
+                outcome = self.forward(self.layers, part)
+                self.fabric.backward(outcome.loss / parts)
+            self.watch.see(outcome.loss.detach(), *outcome[1:], group=self.group)
         self.optimiser.step()
-        self.last_features = seen.z
+        self.last_features = outcome.z
+
+
+def views_per_sample(config: TrainConfig) -> int:
+    """Two for the losses that compare views, one for cross entropy."""
+    return 1 if config.loss == "cross_entropy" else 2
 
 
 class _Layers(nn.Module):
-    """The model as what is wrapped and compiled: images to both of its layers."""
+    """The model as it is wrapped and compiled: views to both of its layers, and the classifier's weight if it has one.
+
+    Everything that needs a gradient goes through this forward pass: several processes only synchronise what does.
+    """
 
     def __init__(self, model: Model) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        return self.model.forward_layers(images)
+    def forward(self, views: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+        h, z = self.model.forward_layers(views)
+        return h, z, None if self.model.classifier is None else self.model.head()
 
 
 def _wrapped(layers: nn.Module, path: str) -> nn.Module:
-    """Compiled as a module, which is what Fabric knows how to wrap for several processes."""
+    """Compiled as a module, which Fabric knows how to wrap for several processes."""
     return torch.compile(layers, dynamic=False) if path == "forward" else layers  # type: ignore[return-value]
 
 
 class _Graph:
-    """The whole step, compiled and recorded. The first ones are compiled but not recorded: steps like any other."""
+    """The whole step, compiled and recorded. The first few steps are compiled but not yet recorded."""
 
     def __init__(self, step: Step, layers: nn.Module) -> None:
         self.step = step
@@ -148,29 +146,34 @@ class _Graph:
         if isinstance(step.optimiser.optimizer, LARS):  # torch's own are fused already
             step.optimiser.optimizer.compile()
         self.recorded = Recorded(self._all, step.fabric.device)
+        self.batch: Batch | None = None
 
     def __call__(self, batch: Batch) -> None:
+        self.batch = self.batch or batch  # its structure: a recording takes a plain list of tensors
         try:
-            self.recorded(*batch)
+            self.recorded(*arrays_of(batch.content), batch.samples, batch.labels)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
             if self.recorded.graph is not None:
                 raise
-            reason = " ".join(str(error).split())[:300]
             raise InputError(
-                f"compile: the step cannot run as one graph ({reason}); set compile to forward or off"
+                f"compile: the step cannot run as one graph ({one_line(error)}); set compile to forward or off"
             ) from error
 
-    def _all(self, images: Tensor, samples: Tensor, labels: Tensor | None) -> None:
+    def _all(self, *tensors: Tensor | None) -> None:
         step = self.step
+        *content, samples, labels = tensors
+        assert self.batch is not None and samples is not None
+        remaining = iter(content)
+        batch = Batch(map_arrays(lambda _: next(remaining), self.batch.content), samples, labels)
         step.optimiser.zero_grad()
-        seen = self.forward(Batch(images, samples, labels))
-        # Watching is many small kernels: on a stream of their own they run beside the large ones of the backward pass.
+        outcome = self.forward(batch)
+        # Watching takes many small kernels: on their own stream they run beside the large ones of the backward pass.
         self.beside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.beside):
-            self.see(seen.loss.detach(), *seen[1:])
-        seen.loss.backward()
+            self.see(outcome.loss.detach(), *outcome[1:])
+        outcome.loss.backward()
         step.optimiser.optimizer.step()
         torch.cuda.current_stream().wait_stream(self.beside)
-        step.last_features = seen.z
+        step.last_features = outcome.z

@@ -1,19 +1,20 @@
 """One config: the command line, the TOML recipes, the saved run and the docs all come from `TrainConfig`."""
 
 import dataclasses
-import difflib
 import json
-import math
 import tomllib
-import typing
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from nonneg.errors import InputError
-from nonneg.modalities.images import ViewConfig, check_views
-from nonneg.models import ModelConfig
+from nonneg.modalities import Modality
+from nonneg.modalities.images import Images
+from nonneg.models import OWN_ENCODER, ModelConfig
+from nonneg.validation import build, check_fields
 
 
 @dataclass(frozen=True)
@@ -22,109 +23,81 @@ class TrainConfig:
 
     data: str = "digits"
     """What to learn from: digits or shapes (both bundled), or the path of a folder, tar, Parquet or array of images."""
-    image_size: int = 0
-    """Side to which images are resized once, when they are cached; 0 keeps them as they are, all of one size."""
-    skip_broken: bool = False
-    """Leave out images that cannot be read, and record which; otherwise they are listed and nothing is trained."""
-    seed: int = 0
-    """Of the weights, the order of samples and the views."""
-    epochs: int = 80
-    batch_size: int = 256
-    """Samples an update, over all processes together. A last, smaller batch is left out."""
-    accumulate: int = 1
-    """Parts a batch is taken in, one after the other; negatives then come from the same part only."""
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0
+    """Decides the initial weights, the order of samples and the views."""
+    epochs: Annotated[int, Field(ge=1, le=2**31)] = 80
+    """Passes over the data."""
+    batch_size: Annotated[int, Field(ge=2)] = 256
+    """Samples per update, over all processes together. A last, smaller batch is left out."""
+    accumulate: Annotated[int, Field(ge=1)] = 1
+    """Parts into which a batch is divided to save memory; negatives then come from the same part only."""
 
-    loss: Literal["info_nce", "spectral", "sup_con", "cross_entropy"] = "info_nce"
-    """SimCLR's, the spectral one, and with labels: supervised contrastive, cross entropy (one view a sample)."""
-    temperature: float = 0.2
+    loss: Literal["info_nce", "spectral", "barlow_twins", "vicreg", "sup_con", "cross_entropy"] = "info_nce"
+    """Without labels: SimCLR's, the spectral loss, Barlow Twins, VICReg. With labels: supervised contrastive, cross
+    entropy (one view per sample)."""
+    temperature: Annotated[float, Field(gt=0)] = 0.2
     """Of info_nce and sup_con."""
     rectify_weight: bool = False
-    """Whether the classifier's weight goes through relu too; of cross_entropy."""
+    """Whether the classifier's weight goes through relu too, for cross_entropy."""
 
     encoder: str = "convnet_8"
-    """convnet_8 or _24 (for about so many pixels a side), resnet18, 34 or 50, timm:NAME, transformers:NAME."""
-    stem: Literal["standard", "small", "small_pad_2"] = "standard"
-    """How a ResNet begins: small is one 3x3 convolution for images of about 32 pixels; small_pad_2 pads it by 2."""
-    pretrained: bool = False
-    """Start from the published weights of a timm: or transformers: encoder."""
+    """convnet_8 or _24 (for about that many pixels per side), resnet18, 34 or 50, timm:NAME, transformers:NAME."""
     projector_depth: int = 2
-    """Linear layers of the projector; 0: the features are the encoder's output."""
-    projector_width: int = 256
+    """Linear layers of the projector; with 0 the features are the encoder's output."""
+    projector_width: Annotated[int, Field(ge=1, le=2**20)] = 256
     """Width of the projector's hidden layers."""
     projector_batch_norm: bool = False
     """Batch norm after the projector's hidden layers."""
-    features: int = 128
+    features: Annotated[int, Field(ge=1, le=2**20)] = 128
     """Width of the projector's output."""
     rectify: Literal["none", "relu", "rep_relu", "softplus", "sigmoid", "exp", "top_k", "gelu", "leaky_relu"] = "relu"
     """The map at the projector's end. none is plain contrastive learning; gelu and leaky_relu are controls."""
     top_k: int = 0
-    """How many features of a sample stay active, for rectify top_k; 0 otherwise."""
-    mean: tuple[float, ...] = ()
-    """Subtracted from each channel of a view in 0 to 1; empty for nothing."""
-    std: tuple[float, ...] = ()
-    """Each channel is divided by it; empty for nothing."""
+    """Number of features per sample that stay active, for rectify top_k; 0 otherwise."""
 
     optimiser: Literal["adamw", "sgd", "lars"] = "adamw"
-    lr: float = 0.003
-    """Peak learning rate, reached after the warm-up, then lowered to 0 along a cosine."""
-    momentum: float = 0.9
+    """How weights are updated."""
+    lr: Annotated[float, Field(gt=0)] = 0.003
+    """Peak learning rate, reached after the warm-up and then lowered to 0 along a cosine."""
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Of sgd and lars."""
-    weight_decay: float = 0.0001
-    trust: float = 0.02
-    """Of lars: a step is at most this share of a weight's length."""
-    warmup_epochs: int = 5
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0001
+    """Strength of the weight decay."""
+    trust: Annotated[float, Field(gt=0)] = 0.02
+    """Of lars: an update changes a weight's length by at most this share."""
+    warmup_epochs: Annotated[int, Field(ge=0)] = 5
+    """Epochs over which the learning rate rises to its peak."""
 
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to compute."""
     precision: Literal["32-true", "bf16-mixed", "64-true"] = "32-true"
+    """Of the forward and backward pass."""
     compile: Literal["auto", "graph", "forward", "off"] = "auto"
-    """The whole step as one CUDA graph, the forward pass alone, or nothing; auto takes what is fastest here."""
+    """Compile the whole step into one CUDA graph, the forward pass alone, or nothing; auto takes the fastest here."""
     data_on: Literal["auto", "device", "disk"] = "auto"
-    """Where images wait: all on the device, or on disk, read ahead; auto: on the device if they fit."""
-    checkpoint_steps: int = 1000
-    """A checkpoint after every so many updates, and when stopped."""
+    """Where samples wait: all on the device, or on disk, read ahead; auto: on the device if they fit."""
+    checkpoint_steps: Annotated[int, Field(ge=1)] = 1000
+    """Updates between two checkpoints; one is also written when the run is stopped."""
 
-    views: ViewConfig = field(default_factory=ViewConfig)
+    modality: Modality = field(default_factory=Images)
+    """What the samples are, and its own settings."""
 
     def __post_init__(self) -> None:
-        hints = typing.get_type_hints(TrainConfig)
-        for item in dataclasses.fields(self):
-            value = getattr(self, item.name)
-            object.__setattr__(self, item.name, _checked(hints[item.name], value, item.name))
-            for number in value if isinstance(value, tuple) else (value,):
-                if isinstance(number, float) and not math.isfinite(number):
-                    raise InputError(f"{item.name} is {number}, expected a finite number")
-        least = {"seed": 0, "epochs": 1, "batch_size": 2, "accumulate": 1, "image_size": 0, "checkpoint_steps": 1}
-        for name, bound in {**least, "warmup_epochs": 0, "weight_decay": 0, "momentum": 0}.items():
-            if getattr(self, name) < bound:
-                raise InputError(f"{name} is {getattr(self, name)}, expected at least {bound}")
-        most = {"seed": 2**32 - 1, "epochs": 2**31, "projector_width": 2**20, "features": 2**20, "image_size": 2**13}
-        for name, bound in most.items():
-            if getattr(self, name) > bound:
-                raise InputError(f"{name} is {getattr(self, name)}, expected at most {bound}")
-        for name in ("temperature", "lr", "trust"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name} is {getattr(self, name)}, expected more than 0")
-        if self.momentum >= 1:
-            raise InputError(f"momentum is {self.momentum}, expected less than 1")
+        check_fields(self)
         if self.warmup_epochs > self.epochs:
             raise InputError(f"warmup_epochs is {self.warmup_epochs}, expected at most epochs, {self.epochs}")
         if not self.data.isprintable():
             raise InputError(f"data is {self.data!r}, expected a path of printable characters")
         if self.rectify_weight and self.loss != "cross_entropy":
             raise InputError(f"rectify_weight is true with loss {self.loss!r}, which has no classifier")
-        check_views(self.views)
-        # What the network itself cannot be is refused before any image is read.
-        self.model(channels=max(len(self.mean), 1), image_size=0, classes=2 if self.loss == "cross_entropy" else 0)
+        # A network that cannot be built is reported before any data is read.
+        self.model(self.modality, classes=2 if self.loss == "cross_entropy" else 0)
 
-    def model(self, channels: int, image_size: int, classes: int) -> ModelConfig:
-        """The network for images of so many channels and pixels a side; classes of a classifier, 0 for none."""
+    def model(self, modality: Modality, classes: int, encoder_width: int = 0) -> ModelConfig:
+        """The network for a fitted modality; `classes` of a classifier, 0 for none."""
         return ModelConfig(
             encoder=self.encoder,
-            stem=self.stem,
-            channels=channels,
-            image_size=image_size,
-            resize=self.image_size,
-            pretrained=self.pretrained,
+            modality=modality,
             projector_depth=self.projector_depth,
             projector_width=self.projector_width,
             projector_batch_norm=self.projector_batch_norm,
@@ -133,9 +106,27 @@ class TrainConfig:
             top_k=self.top_k,
             classes=classes,
             rectify_weight=self.rectify_weight,
-            mean=self.mean,
-            std=self.std,
+            encoder_width=encoder_width,
         )
+
+    def replace(self, **changes: Any) -> "TrainConfig":
+        """The same config with some fields changed, its own or its modality's.
+
+        Example:
+            >>> load_recipe("digits").replace(epochs=2, image_size=8).modality.image_size
+            8
+        """
+        own = {item.name for item in dataclasses.fields(self)}
+        modality = {name: value for name, value in changes.items() if name not in own}
+        changed = {name: value for name, value in changes.items() if name in own}
+        if modality:
+            changed["modality"] = dataclasses.replace(changed.get("modality", self.modality), **modality)
+        return dataclasses.replace(self, **changed)
+
+    @property
+    def has_foreign_encoder(self) -> bool:
+        """Whether the encoder is not one of ours: it may wait for the device, or have parameters it does not use."""
+        return ":" in self.encoder or self.encoder == OWN_ENCODER
 
 
 def recipes() -> dict[str, Path]:
@@ -145,7 +136,7 @@ def recipes() -> dict[str, Path]:
 
 
 def load_recipe(recipe: str) -> TrainConfig:
-    """A recipe of the package by its name, or a TOML file by its path.
+    """Load one of the package's recipes by name, or a TOML file by path.
 
     Example:
         >>> load_recipe("digits").rectify
@@ -163,56 +154,21 @@ def load_recipe(recipe: str) -> TrainConfig:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"recipe {recipe} is not TOML: {error}") from error
     try:
-        config: TrainConfig = _built(TrainConfig, content, "")
+        config: TrainConfig = build(TrainConfig, content)
     except InputError as error:
         raise InputError(f"recipe {recipe}: {error}") from error
     return config
 
 
 def as_toml(config: TrainConfig) -> str:
-    """The whole config, to be read again by `load_recipe`."""
-    plain, tables = [], []
-    for item in dataclasses.fields(config):
-        value = getattr(config, item.name)
-        if dataclasses.is_dataclass(value):
-            lines = [f"{inner.name} = {json.dumps(getattr(value, inner.name))}" for inner in dataclasses.fields(value)]
-            tables.append(f"\n[{item.name}]\n" + "\n".join(lines))
-        else:
-            # Of these types JSON is TOML: strings, numbers, true and false.
-            plain.append(f"{item.name} = {json.dumps(value, ensure_ascii=False)}")
-    return "\n".join(plain + tables) + "\n"
+    """The whole config, as `load_recipe` reads it."""
+    values = {item.name: getattr(config, item.name) for item in dataclasses.fields(config)}
+    return _toml({**values, "modality": config.modality.to_table()})
 
 
-def _built(cls: type[Any], content: dict[str, Any], prefix: str) -> Any:
-    """A dataclass from a table, every key and type checked by name."""
-    hints = typing.get_type_hints(cls)
-    for key in content:
-        if key not in hints:
-            close = difflib.get_close_matches(key, hints, 1)
-            hint = f"; did you mean {prefix}{close[0]}?" if close else ""
-            raise InputError(f"{prefix}{key} is not a field{hint}")
-    checked = {key: _checked(hints[key], value, f"{prefix}{key}") for key, value in content.items()}
-    return cls(**checked)
-
-
-def _checked(hint: Any, value: Any, name: str) -> Any:
-    if dataclasses.is_dataclass(hint):
-        if isinstance(value, typing.cast(type[Any], hint)):
-            return value
-        if not isinstance(value, dict):
-            raise InputError(f"{name} is {value!r}, expected a table")
-        return _built(typing.cast(type[Any], hint), value, f"{name}.")
-    if typing.get_origin(hint) is Literal:
-        if value not in typing.get_args(hint):
-            raise InputError(f"{name} is {value!r}, expected one of {', '.join(map(str, typing.get_args(hint)))}")
-        return value
-    if typing.get_origin(hint) is tuple:
-        if not isinstance(value, list | tuple) or not all(type(number) in (int, float) for number in value):
-            raise InputError(f"{name} is {value!r}, expected a list of numbers")
-        return tuple(float(number) for number in value)
-    if hint is float and type(value) is int:
-        return float(value)
-    if type(value) is not hint:
-        kind = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}[hint]
-        raise InputError(f"{name} is {value!r}, expected {kind}")
-    return value
+def _toml(table: dict[str, Any], path: str = "") -> str:
+    # For these types JSON is TOML: strings, numbers, true and false, lists.
+    plain = [f"{key} = {json.dumps(v, ensure_ascii=False)}\n" for key, v in table.items() if not isinstance(v, dict)]
+    nested = [_toml(value, f"{path}{key}.") for key, value in table.items() if isinstance(value, dict)]
+    heading = f"\n[{path.removesuffix('.')}]\n" if path else ""
+    return heading + "".join(plain) + "".join(nested)

@@ -3,28 +3,29 @@
 import logging
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from nonneg import metrics
 from nonneg.errors import InputError, StoppedError
+from nonneg.messages import one_line
 from nonneg.modalities import Source
-from nonneg.modalities.images import open_source
-from nonneg.models import Model
+from nonneg.modalities.own import Own, source_of
+from nonneg.models import OWN_ENCODER, Model, output_width
 from nonneg.processes import launched_processes
-from nonneg.training._ends import leave_if, refuse_to_die, refuse_to_diverge, refuse_to_keep_divergence
+from nonneg.training._ends import check_features_alive, check_loss, check_weights, leave_if
 from nonneg.training._feed import open_feed
 from nonneg.training._optimisers import learning_rate, optimiser_of
-from nonneg.training._progress import progress_bar, say
+from nonneg.training._progress import Shown, progress_bar, say
 from nonneg.training._resume import fingerprint, restore_state, save_state
 from nonneg.training._run import BOARD, RunFolder
-from nonneg.training._step import Step
+from nonneg.training._step import Step, views_per_sample
 from nonneg.training._stop import StopSignals
 from nonneg.training._together import by_first
 from nonneg.training._watch import MOST_CLASSES, Watch
@@ -33,7 +34,7 @@ from nonneg.training.config import TrainConfig
 _PATHS = {
     "graph": "compiled, the whole step replayed as one CUDA graph",
     "forward": "the forward pass compiled",
-    "off": "run plainly, nothing compiled",
+    "off": "eager, nothing compiled",
 }
 
 
@@ -41,28 +42,36 @@ def train(
     config: TrainConfig,
     out: str | Path,
     *,
+    source: Any = None,
+    encoder: nn.Module | None = None,
+    views: Callable[[Any], Any] | None = None,
+    preprocess: Callable[[Any], Any] | None = None,
     overwrite: bool = False,
     progress: bool = True,
     title: str = "training",
     tensorboard: bool = False,
     loggers: Sequence[Any] = (),
-    source: Source | None = None,
 ) -> Path:
-    """Train a model and write a run: config, log (a line an epoch), checkpoints, environment, model.
+    """Train a model and write a run: config, log (one line per epoch), checkpoints, environment, model.
 
-    Started again on the folder of an unfinished run, it goes on where that one stopped. Under torchrun
-    or SLURM it trains on all processes together, with the same result as one.
+    Called again on the folder of an unfinished run, it resumes that run. Under torchrun or SLURM it trains on all
+    processes together, with the same result as one.
 
     Args:
         config: everything that decides the run.
         out: the run's folder; must not hold a finished run.
-        overwrite: start over, whatever run is in that folder.
-        progress: show a progress bar and say which data and which path are used.
-        title: what the bar says.
-        tensorboard: write the log for TensorBoard, too.
-        loggers: Lightning loggers that get the log's figures.
-        source: what to train on instead of `config.data`: arrays or a dataset that `open_source` was given. Its name
-            is recorded as the data.
+        source: samples to train on instead of `config.data`: a `Source`, an array or Hugging Face dataset of images,
+            or, with `views`, any map-style dataset.
+        encoder: a module to train instead of `config.encoder`; its output width is found by running it.
+            `nonneg.load(out, encoder=module)` opens the run again.
+        views: a callable from one sample of `source` to one random view (a transform of torchvision or albumentations,
+            say). It runs in loader processes; random numbers of `random`, NumPy and torch are seeded for each view.
+        preprocess: a callable from one sample to the encoder's input outside training, for `views`.
+        overwrite: start again, replacing any run in that folder.
+        progress: show a progress bar, and print which data and which path are used.
+        title: what the bar is called.
+        tensorboard: also write the log for TensorBoard.
+        loggers: Lightning loggers that receive the log's figures.
 
     Returns:
         The run's folder, for `nonneg.load`.
@@ -72,33 +81,137 @@ def train(
         >>> import numpy as np
         >>> images = np.random.default_rng(0).integers(0, 256, (64, 8, 8), dtype=np.uint8)
         >>> config = TrainConfig(epochs=1, warmup_epochs=0, batch_size=32, accelerator="cpu")
-        >>> run = train(config, tempfile.mkdtemp(), source=open_source(images), progress=False)
+        >>> run = train(config, tempfile.mkdtemp(), source=images, progress=False)
         >>> sorted(path.name for path in run.iterdir())
         ['config.toml', 'environment.json', 'log.jsonl', 'model']
     """
-    if source is None:
-        source = open_source(
-            config.data, "train", image_size=config.image_size, skip_broken=config.skip_broken, progress=progress
-        )
-    else:
-        config = replace(config, data=source.name)
+    config, source = _opened(config, source, encoder, views, preprocess, progress)
     classes = _classes(source, config)
     fabric = _fabric(config, [*loggers, *([_board(Path(out))] if tensorboard else [])])
     _share(source, config, fabric.world_size)
     path = _path(config, fabric)
-    network = new_model(config, source)
-    # Nothing is written, and nothing overwritten, before everything that can be refused has been.
+    network = new_model(config, source, encoder)
+    # Nothing is written or overwritten before everything that can fail for bad input has been checked.
     with _open_run(Path(out), config, overwrite, fabric) as run:
         if fabric.is_global_zero:
             run.record_broken(source.skipped)
         with _fastest_kernels(), _quiet_compiler(), _finalised_loggers(fabric):
-            _train(run, network, source, classes, config, fabric, path, progress, title)
+            session = _begin(run, network, source, classes, config, fabric, path)
+            _run(session, progress and fabric.is_global_zero, title)
     return run.folder
+
+
+class _Session(NamedTuple):
+    """What the loop works with."""
+
+    run: RunFolder
+    step: Step
+    source: Source
+    feed: Any
+    data: str  # its fingerprint
+    classes: int
+    path: str
+    per_epoch: int  # steps
+    done: int  # steps of earlier processes that a checkpoint holds
+
+
+def _begin(
+    run: RunFolder, network: Model, source: Source, classes: int, config: TrainConfig, fabric: Any, path: str
+) -> _Session:
+    dtype = torch.float64 if config.precision == "64-true" else torch.float32
+    network.to(fabric.device, dtype)
+    if fabric.device.type == "cuda":
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if fabric.world_size > 1:
+            network = nn.SyncBatchNorm.convert_sync_batchnorm(network)
+    watched = classes if classes <= MOST_CLASSES or config.loss == "cross_entropy" else 0
+    watch = Watch(network.encoder_width, config.features, watched, fabric.device, dtype)
+    step = Step(fabric, network, optimiser_of(network.parameters(), config, fabric.device), watch, config, path)
+    feed = open_feed(source, config, fabric.device, views_per_sample(config))
+    data, per_epoch = fingerprint(source), len(source) // config.batch_size
+    done = restore_state(run, step, data, per_epoch) if run.resumes else 0
+    return _Session(run, step, source, feed, data, classes, path, per_epoch, done)
+
+
+def _run(session: _Session, show: bool, title: str) -> None:
+    run, step, per_epoch, done = session.run, session.step, session.per_epoch, session.done
+    config, fabric, network = step.config, step.fabric, step.model
+    steps, warmup = config.epochs * per_epoch, config.warmup_epochs * per_epoch
+    if show:
+        _describe(session, steps)
+    share = config.batch_size // fabric.world_size
+    mine = slice(fabric.global_rank * share, (fabric.global_rank + 1) * share)
+    network.train()
+    with progress_bar(config.epochs, done / per_epoch, title, show) as bar, StopSignals(fabric.device) as stop:
+        for epoch in range(done // per_epoch, config.epochs):
+            start, first = time.perf_counter(), done % per_epoch
+            order = epoch_order(len(session.source), config.seed, epoch)[: per_epoch * config.batch_size]
+            for batch in session.feed.batches(order.view(per_epoch, config.batch_size)[first:, mine], epoch):
+                step(batch, epoch, learning_rate(config, done, steps, warmup))
+                done += 1
+                bar.at(done / per_epoch)
+                stopped = stop.agreed(done)
+                if done % per_epoch and (stopped or done % config.checkpoint_steps == 0):
+                    save_state(run, step, session.data, done, epoch)
+                    leave_if(stopped, run, fabric, done, steps)
+            speed = (per_epoch - first) * config.batch_size * step.views_per_sample
+            lr = learning_rate(config, done - 1, steps, warmup)
+            _log_epoch(session, bar, epoch, {"step": done, "lr": lr}, speed, start)
+            # After the log: a run resumed from the end of an epoch begins the next one with all sums at zero.
+            if stopped or done % config.checkpoint_steps == 0:
+                save_state(run, step, session.data, done, epoch)
+                leave_if(stopped if done < steps else None, run, fabric, done, steps)
+    check_weights(network.parameters(), config.epochs - 1, config)
+
+    def finish() -> None:
+        run.checkpoints.wait()
+        network.save(run.model)
+
+    by_first(fabric, finish)
+
+
+def _log_epoch(session: _Session, bar: Shown, epoch: int, known: dict[str, float], views: int, start: float) -> None:
+    step, fabric = session.step, session.step.fabric
+    step.watch.reduce(step.group)
+    figures = step.watch.figures()
+    step.watch.clear()
+    check_loss(figures["loss"], epoch, step.config)
+    check_features_alive(figures, epoch, step.config)
+    seconds = time.perf_counter() - start
+    line = {
+        "epoch": epoch + 1,
+        "step": known["step"],
+        **figures,
+        "effective_rank": metrics.effective_rank(step.last_features),  # of this process's last batch
+        "lr": known["lr"],
+        "views_per_second": views / seconds,
+        "seconds": seconds,
+    }
+    if fabric.is_global_zero:
+        session.run.log(line)
+        fabric.log_dict({name: value for name, value in line.items() if name != "epoch"}, step=epoch + 1)
+        bar(line)
+
+
+def _describe(session: _Session, steps: int) -> None:
+    config, fabric = session.step.config, session.step.fabric
+    shape = getattr(session.source.samples, "shape", ())[1:]
+    kind = config.modality.name or "samples"
+    size = f" of {' x '.join(map(str, shape))}" if shape else ""
+    say(f"Data: {len(session.source):,} {kind}{size}, {session.feed.where}.")
+    say(f"Step: {_PATHS[session.path]}; {config.precision}, {fabric.world_size} x {fabric.device.type}.")
+    if session.step.watch.classes < session.classes:
+        say(
+            f"Labels: up to {session.classes - 1:,}; with more than {MOST_CLASSES:,} classes the log has neither a"
+            " probe nor class consistency."
+        )
+    if session.run.resumes:
+        say(f"Resuming after {session.done:,} of {steps:,} steps.")
 
 
 @contextmanager
 def _fastest_kernels() -> Iterator[None]:
-    """Every step has the same shapes: it pays to try which kernel is fastest. What comes after has its own shapes."""
+    """Let cuDNN try which kernel is fastest: every step has the same shapes. What comes after has its own."""
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = True
     try:
@@ -109,7 +222,7 @@ def _fastest_kernels() -> Iterator[None]:
 
 @contextmanager
 def _quiet_compiler() -> Iterator[None]:
-    """It tells whoever has Tensor Cores to lower float32's precision; that is the config's business."""
+    """Hide the compiler's advice to lower float32's precision: the config decides that."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
         yield
@@ -117,7 +230,7 @@ def _quiet_compiler() -> Iterator[None]:
 
 @contextmanager
 def _finalised_loggers(fabric: Any) -> Iterator[None]:
-    """However the run ends, its loggers are told, in Lightning's words."""
+    """Tell loggers how the run ended, in Lightning's words."""
     status = "failed"
     try:
         yield
@@ -131,90 +244,6 @@ def _finalised_loggers(fabric: Any) -> Iterator[None]:
                 logger.finalize(status)
 
 
-def _train(
-    run: RunFolder,
-    network: Model,
-    source: Source,
-    classes: int,
-    config: TrainConfig,
-    fabric: Any,
-    path: str,
-    progress: bool,
-    title: str,
-) -> None:
-    dtype = torch.float64 if config.precision == "64-true" else torch.float32
-    network.to(fabric.device, dtype)
-    if fabric.device.type == "cuda":
-        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        if fabric.world_size > 1:
-            network = nn.SyncBatchNorm.convert_sync_batchnorm(network)
-    watched = classes if classes <= MOST_CLASSES or config.loss == "cross_entropy" else 0
-    watch = Watch(network.encoder_width, config.features, watched, fabric.device, dtype)
-    step = Step(fabric, network, optimiser_of(network.parameters(), config, fabric.device), watch, config, path)
-    feed = open_feed(source, config, fabric.device)
-    data = fingerprint(source)
-    per_epoch, share = len(source) // config.batch_size, _share(source, config, fabric.world_size)
-    done = restore_state(run, step, data, per_epoch) if run.resumes else 0
-
-    steps, warmup = config.epochs * per_epoch, config.warmup_epochs * per_epoch
-    show = progress and fabric.is_global_zero
-    if show:
-        images = "x".join(map(str, source.images.shape[1:3]))
-        say(f"Data: {len(source):,} images of {images} pixels, {feed.where}.")
-        say(f"Step: {_PATHS[path]}; {config.precision}, {fabric.world_size} x {fabric.device.type}.")
-        if watched < classes:
-            say(
-                f"Labels: up to {classes - 1:,}; with more than {MOST_CLASSES:,} classes there is neither a probe nor"
-                " class consistency in the log."
-            )
-        if run.resumes:
-            say(f"Going on after {done:,} of {steps:,} steps.")
-    mine = slice(fabric.global_rank * share, (fabric.global_rank + 1) * share)
-    network.train()
-    with progress_bar(config.epochs, done / per_epoch, title, show) as bar, StopSignals(fabric.device) as stop:
-        for epoch in range(done // per_epoch, config.epochs):
-            start, first = time.perf_counter(), done % per_epoch
-            order = epoch_order(len(source), config.seed, epoch)[: per_epoch * config.batch_size]
-            for batch in feed.batches(order.view(per_epoch, config.batch_size)[first:, mine]):
-                step(batch, epoch, learning_rate(config, done, steps, warmup))
-                done += 1
-                bar.at(done / per_epoch)
-                told = stop.agreed(done)
-                if done % per_epoch and (told or done % config.checkpoint_steps == 0):
-                    save_state(run, step, data, done, epoch)
-                    leave_if(told, run, fabric, done, steps)
-            watch.reduce(step.group)
-            figures = watch.figures()
-            watch.clear()
-            refuse_to_diverge(figures["loss"], epoch, config)
-            refuse_to_die(figures, epoch, config)
-            seconds = time.perf_counter() - start
-            line = {
-                "epoch": epoch + 1,
-                "step": done,
-                **figures,
-                "effective_rank": metrics.effective_rank(step.last_features),  # of this process's last batch
-                "lr": learning_rate(config, done - 1, steps, warmup),
-                "views_per_second": (per_epoch - first) * config.batch_size * step.views_per_sample / seconds,
-                "seconds": seconds,
-            }
-            if fabric.is_global_zero:
-                run.log(line)
-                fabric.log_dict({k: v for k, v in line.items() if k != "epoch"}, step=epoch + 1)
-                bar(line)
-            # After the log: a run that goes on from the end of an epoch begins the next one with nothing added up.
-            if told or done % config.checkpoint_steps == 0:
-                save_state(run, step, data, done, epoch)
-                leave_if(told if done < steps else None, run, fabric, done, steps)
-    refuse_to_keep_divergence(network.parameters(), config.epochs - 1, config)
-
-    def finish() -> None:
-        run.checkpoints.wait()
-        network.save(run.model)
-
-    by_first(fabric, finish)
-
-
 def epoch_order(samples: int, seed: int, epoch: int) -> Tensor:
     """A permutation of the samples that depends on (seed, epoch) alone."""
     generator = torch.Generator().manual_seed((seed << 20) + epoch)
@@ -224,16 +253,38 @@ def epoch_order(samples: int, seed: int, epoch: int) -> Tensor:
 # Before the first step
 
 
-def new_model(config: TrainConfig, source: Source) -> Model:
+def _opened(
+    config: TrainConfig,
+    source: Any,
+    encoder: nn.Module | None,
+    views: Callable[[Any], Any] | None,
+    preprocess: Callable[[Any], Any] | None,
+    progress: bool,
+) -> tuple[TrainConfig, Source]:
+    """The data, and the config with what the caller has brought recorded in it."""
+    if encoder is not None:
+        config = replace(config, encoder=OWN_ENCODER)
+    elif config.encoder == OWN_ENCODER:
+        raise InputError("encoder is 'own', expected a module as encoder= as well")
+    if views is not None:
+        if source is None:
+            raise InputError("views is given without source, expected a dataset whose samples it transforms")
+        modality = config.modality if isinstance(config.modality, Own) else Own()
+        source = source if isinstance(source, Source) else source_of(source, views, preprocess)
+        return replace(config, modality=modality, data=source.name), source
+    if preprocess is not None:
+        raise InputError("preprocess is given without views, expected both or neither")
+    opened = config.modality.open(config.data if source is None else source, progress=progress)
+    return config if source is None else replace(config, data=opened.name), opened
+
+
+def new_model(config: TrainConfig, source: Source, encoder: nn.Module | None = None) -> Model:
     """The untrained network of a run: the same for the same seed."""
     torch.manual_seed(config.seed)
-    _, height, width, channels = source.images.shape
-    whole = height if height == width else 0
     classes = _classes(source, config) if config.loss == "cross_entropy" else 0
-    shape = config.model(channels, config.views.size or whole, classes)
-    if 0 < config.views.size < whole and not shape.resize:  # views are cut out of images as they are
-        shape = replace(shape, resize=whole)
-    return Model(shape)
+    modality = config.modality.fitted(source)
+    width = 0 if encoder is None else output_width(encoder, modality, source)
+    return Model(config.model(modality, classes, width), encoder)
 
 
 def _classes(source: Source, config: TrainConfig) -> int:
@@ -268,7 +319,7 @@ def _fabric(config: TrainConfig, loggers: list[Any]) -> Any:
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     processes = launched_processes()
     # A backbone of another library may have parameters that its output does not come from; to look for them takes time.
-    strategy = "ddp_find_unused_parameters_true" if ":" in config.encoder else "ddp"
+    strategy = "ddp_find_unused_parameters_true" if config.has_foreign_encoder else "ddp"
     try:
         fabric = Fabric(
             accelerator=config.accelerator,
@@ -278,7 +329,7 @@ def _fabric(config: TrainConfig, loggers: list[Any]) -> Any:
             loggers=loggers,  # precision is the step's, so that it is the same whether compiled or not
         )
     except (RuntimeError, ValueError) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         what = "SLURM's tasks" if "slurm" in reason.lower() else f"accelerator {config.accelerator!r}"
         raise InputError(f"{what} cannot be used: {reason}") from error
     fabric.launch()
@@ -286,7 +337,7 @@ def _fabric(config: TrainConfig, loggers: list[Any]) -> Any:
 
 
 def _path(config: TrainConfig, fabric: Any) -> str:
-    """Which way the step takes. 'auto' is the fastest that works here."""
+    """How the step runs; 'auto' is the fastest way that works here."""
     on_gpu = fabric.device.type == "cuda"
     can_record = on_gpu and fabric.world_size == 1 and config.accumulate == 1 and config.precision != "64-true"
     if config.compile == "graph" and not can_record:
@@ -296,6 +347,8 @@ def _path(config: TrainConfig, fabric: Any) -> str:
         )
     if config.compile != "auto":
         return config.compile
+    if config.encoder == OWN_ENCODER:  # it may do anything: compiling it is the caller's decision
+        return "off"
     return "graph" if can_record else "forward" if on_gpu else "off"
 
 

@@ -12,22 +12,20 @@ from PIL import Image
 
 from nonneg.errors import InputError
 from nonneg.features import Features, verify
-from nonneg.modalities.images import open_source
-from nonneg.models import Model, ModelConfig, embed_data
+from nonneg.modalities.images import Images, open_source
+from nonneg.models import EmbedOptions, Model, ModelConfig, embed_data, load
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("runs") / "small"
-    Model(ModelConfig("convnet_8", channels=1, features=24, projector_width=32)).save(folder / "model")
+    Model(ModelConfig("convnet_8", Images(channels=1), features=24, projector_width=32)).save(folder / "model")
     return str(folder)
 
 
 def test_the_features_are_those_of_the_model(run, tmp_path):
-    from nonneg import load
-
-    (folder,) = embed_data(run, "digits", tmp_path / "a.features", split="test", progress=False)
+    (folder,) = embed_data(run, "digits", tmp_path / "a.features", EmbedOptions("test"), progress=False)
     saved, source = verify(folder), open_source("digits", "test")
     direct = load(run).embed(source)
     assert not saved.is_sparse
@@ -38,13 +36,13 @@ def test_the_features_are_those_of_the_model(run, tmp_path):
 
 
 def test_both_layers_come_in_a_folder_each(run, tmp_path):
-    folders = embed_data(run, "digits", tmp_path / "a.features", split="test", layer="both", progress=False)
+    folders = embed_data(run, "digits", tmp_path / "a.features", EmbedOptions("test", "both"), progress=False)
     assert [folder.name for folder in folders] == ["a-encoder.features", "a-projector.features"]
     assert [Features.load(folder).shape for folder in folders] == [(397, 512), (397, 24)]
 
 
 def test_images_can_be_left_out(run, tmp_path):
-    (folder,) = embed_data(run, "digits", tmp_path / "a.features", media=False, progress=False)
+    (folder,) = embed_data(run, "digits", tmp_path / "a.features", EmbedOptions(media=False), progress=False)
     assert Features.load(folder).media(0) is None
 
 
@@ -53,27 +51,27 @@ def test_what_exists_is_kept_unless_it_is_features_and_told_otherwise(run, tmp_p
     (tmp_path / "thesis" / "thesis.tex").write_text("years of work")
     for overwrite in (False, True):
         with pytest.raises(InputError, match="thesis exists already"):
-            embed_data(run, "digits", tmp_path / "thesis", overwrite=overwrite, progress=False)
-    embed_data(run, "digits", tmp_path / "a.features", split="test", progress=False)
+            embed_data(run, "digits", tmp_path / "thesis", EmbedOptions(overwrite=overwrite), progress=False)
+    embed_data(run, "digits", tmp_path / "a.features", EmbedOptions("test"), progress=False)
     with pytest.raises(InputError, match=r"a\.features exists already; choose another --out, or --overwrite"):
         embed_data(run, "digits", tmp_path / "a.features", progress=False)
-    embed_data(run, "digits", tmp_path / "a.features", overwrite=True, progress=False)
+    embed_data(run, "digits", tmp_path / "a.features", EmbedOptions(overwrite=True), progress=False)
     assert len(Features.load(tmp_path / "a.features")) == 1400
 
 
 def test_the_folder_is_beside_the_run_unless_it_is_given(run, tmp_path):
     for given in (run, f"{run}/model"):
-        (folder,) = embed_data(given, "digits", split="test", media=False, overwrite=True, progress=False)
+        (folder,) = embed_data(given, "digits", None, EmbedOptions("test", media=False, overwrite=True), progress=False)
         assert folder.resolve() == (Path(run).parent / "small-digits-test.features").resolve()
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"batch_size": 0}, "batch_size is 0, expected a whole number, at least 1"),
-        ({"layer": "middle"}, "layer is 'middle', expected encoder or projector"),
+        ({"options": EmbedOptions(batch_size=0)}, "batch_size is 0"),
+        ({"options": EmbedOptions(layer="middle")}, "layer is 'middle'"),
         ({"run": "nowhere"}, "nowhere holds no trained model"),
-        ({"data": "shapes"}, "shapes/train has images of 3 channels, the model expects 1"),
+        ({"data": "nothing"}, "data is 'nothing'"),
         ({"out": "file/x.features"}, "x.features cannot be written: "),
     ],
 )
@@ -87,53 +85,58 @@ def test_bad_input_is_refused_before_anything_is_written(change, message, run, t
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_files_of_grey_images_are_grey_for_a_model_of_one_channel(run, tmp_path, monkeypatch):
-    monkeypatch.setenv("NONNEG_CACHE", str(tmp_path / "cache"))
-    images = open_source("digits").images[:20]
-    for kind in ("grey", "colour"):
-        (tmp_path / kind).mkdir()
-        for i, image in enumerate(images):
-            pixels = image[..., 0] if kind == "grey" else np.concatenate([image, image, image // 2], axis=2)
-            Image.fromarray(pixels).save(tmp_path / kind / f"{i:02d}.png")
-    np.save(tmp_path / "arrays.npy", images)
-    codes = []
-    for name, size in (("grey", {}), ("arrays.npy", {}), ("grey", {"image_size": 0})):
-        embed_data(run, str(tmp_path / name), tmp_path / "a.features", **size, overwrite=True, progress=False)
-        codes.append(Features.load(tmp_path / "a.features").codes)
-    np.testing.assert_array_equal(codes[1], codes[0])
-    np.testing.assert_array_equal(codes[2], codes[0])
-    with pytest.raises(InputError, match="has images of 3 channels, the model expects 1"):
-        embed_data(run, str(tmp_path / "colour"), tmp_path / "b.features", progress=False)
-
-
-def test_images_are_cut_as_for_training(tmp_path, monkeypatch):
+@pytest.fixture
+def pictures(tmp_path, monkeypatch):
+    """Files of 20 digits, 16 x 20 pixels, in colour."""
     monkeypatch.setenv("NONNEG_CACHE", str(tmp_path / "cache"))
     (tmp_path / "data").mkdir()
-    for i, image in enumerate(open_source("digits").images[:20]):
-        Image.fromarray(image[..., 0]).resize((16, 20)).save(tmp_path / "data" / f"{i:02d}.png")
+    for i, image in enumerate(open_source("digits").samples[:20]):
+        pixels = np.concatenate([image, image, image // 2], axis=2)
+        Image.fromarray(pixels).resize((16, 20)).save(tmp_path / "data" / f"{i:02d}.png")
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        Images(channels=3, image_size=8, height=6, width=6, centre=0.75),
+        Images(channels=3, height=20, width=16),
+        Images(channels=3, height=8, width=8),
+        Images(channels=1, image_size=12, height=12, width=12, mean=(0.3,), std=(0.2,)),
+    ],
+    ids=["resized and cut", "oblong, as it is", "resized on the device", "grey"],
+)
+def test_an_image_has_one_code_whichever_way_it_comes(images, pictures, tmp_path):
     torch.manual_seed(0)
-    model = Model(ModelConfig("convnet_8", channels=3, features=24, projector_width=32, image_size=6, resize=8))
-    model.save(tmp_path / "sized" / "model")
-    (folder,) = embed_data(str(tmp_path / "sized"), str(tmp_path / "data"), media=False, progress=False)
-    images = open_source(tmp_path / "data", image_size=8).images[:, 1:7, 1:7]
-    expected = model.eval()(model.normalised(torch.from_numpy(images.copy()))).detach().numpy()
-    saved = Features.load(folder)
-    codes = saved.codes.toarray() if saved.is_sparse else saved.codes
-    np.testing.assert_allclose(codes, expected, rtol=1e-5, atol=1e-6)
-    assert saved.provenance["image_size"] == [6, 6]
+    Model(ModelConfig("convnet_8", images, features=24, projector_width=32)).save(tmp_path / "sized" / "model")
+    (folder,) = embed_data(str(tmp_path / "sized"), str(pictures), options=EmbedOptions("train", "encoder"))
+    codes = Features.load(folder).codes
+    model = load(tmp_path / "sized")
+    codes = codes.toarray() if hasattr(codes, "toarray") else codes
+    for row, path in enumerate(sorted(pictures.iterdir())[:5]):
+        alone = model.embed(model.modality.read(path.read_bytes()), "encoder").codes
+        alone = alone.toarray() if hasattr(alone, "toarray") else alone
+        np.testing.assert_allclose(alone[0], codes[row], rtol=1e-4, atol=1e-5)
+    opened = model.embed(open_source(pictures), "encoder").codes  # at its own size, resized by the model
+    opened = opened.toarray() if hasattr(opened, "toarray") else opened
+    assert np.abs(opened - codes).max() < 0.1 * np.abs(codes).max()
 
 
-def test_images_of_another_size_than_trained_on_are_refused_unless_told_otherwise(tmp_path):
-    config = ModelConfig("convnet_8", channels=1, features=24, projector_width=32, image_size=6)
-    Model(config).save(tmp_path / "sized" / "model")
-    run = str(tmp_path / "sized")
-    with pytest.raises(
-        InputError,
-        match=r"images of 8 x 8 pixels, the model was trained on 6 x 6; nonneg embed takes them with --image-size 6",
-    ):
-        embed_data(run, "digits", tmp_path / "a.features", progress=False)
-    embed_data(run, "digits", tmp_path / "a.features", image_size=0, progress=False)
-    assert len(Features.load(tmp_path / "a.features")) == 1400
+def test_the_centre_of_larger_images_is_resized_not_cut_out():
+    large = np.zeros((1, 16, 16, 1), np.uint8)
+    large[:, :4] = 200  # only at the top: a cut of the middle 8 x 8 pixels would not show it
+    inputs = Images(channels=1, height=8, width=8).inputs(torch.from_numpy(large))
+    assert inputs.shape == (1, 1, 8, 8)
+    torch.testing.assert_close(inputs[0, 0, 0], torch.full((8,), 200 / 255), atol=0.05, rtol=0)
+    assert inputs[0, 0, 4:].max() < 0.05
+
+
+def test_grey_images_serve_a_colour_model_and_colour_images_a_grey_one():
+    grey = torch.arange(64, dtype=torch.uint8).view(1, 8, 8, 1)
+    colour = Images(channels=3).inputs(grey)
+    assert colour.shape == (1, 3, 8, 8) and torch.equal(colour[:, 0], colour[:, 2])
+    again = Images(channels=1).inputs(grey.expand(1, 8, 8, 3))
+    assert torch.equal(again, colour[:, :1])
 
 
 def test_two_processes_write_what_one_writes(run, tmp_path):

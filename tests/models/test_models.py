@@ -1,17 +1,16 @@
-import numpy as np
 import pytest
 import torch
 
 from nonneg.errors import InputError
-from nonneg.modalities.images import open_source
-from nonneg.models import Model, ModelConfig
+from nonneg.modalities.images import Images, open_source
+from nonneg.models import Model, ModelConfig, load, output_width
 
-SMALL = {"encoder": "convnet_8", "channels": 1, "projector_width": 16, "features": 12}
+GREY = Images(channels=1)
 
 
 def built(**change):
     torch.manual_seed(0)
-    return Model(ModelConfig(**{**SMALL, **change}))
+    return Model(ModelConfig("convnet_8", GREY, **{"projector_width": 16, "features": 12, **change}))
 
 
 def shapes(model):
@@ -47,7 +46,7 @@ def test_an_unknown_layer_is_refused(images):
 @pytest.mark.parametrize("encoder", ["convnet_8", "convnet_24", "resnet18", "resnet34", "resnet50"])
 def test_every_encoder_leads_to_the_features(encoder):
     with torch.device("meta"):
-        model = Model(ModelConfig(encoder, 3, features=24))
+        model = Model(ModelConfig(encoder, Images(channels=3), features=24))
         assert model(torch.empty(2, 3, 64, 64)).shape == (2, 24)
 
 
@@ -109,18 +108,46 @@ def test_without_classes_there_are_no_logits(images):
         built().logits(torch.zeros(1, 12))
 
 
-def test_pixels_are_normalised_channel_by_channel():
-    model = Model(ModelConfig("convnet_8", 2, features=12, mean=(0.5, 0.25), std=(0.5, 2)))
-    pixels = torch.tensor([0, 255], dtype=torch.uint8).expand(1, 3, 4, 2)
-    x = model.normalised(pixels)
-    assert x.shape == (1, 2, 3, 4)
-    assert x[0, :, 0, 0].tolist() == [-1.0, 0.375]
+class Halves(torch.nn.Module):
+    """An encoder of somebody else's."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(32, 6)
+
+    def forward(self, images):
+        return self.linear(images.flatten(1)[:, :32]).relu()
 
 
-def test_without_mean_pixels_are_in_0_to_1():
+def test_the_width_of_an_own_encoder_is_found_by_running_it(images):
     source = open_source("digits", "test")
-    x = built().normalised(torch.from_numpy(source.images[:7]))
-    np.testing.assert_array_equal(x.numpy(), source.images[:7].transpose(0, 3, 1, 2) / np.float32(255))
+    encoder = Halves()
+    width = output_width(encoder, GREY, source)
+    model = Model(ModelConfig("own", GREY, features=12, encoder_width=width), encoder)
+    assert width == 6 and model.encoder is encoder
+    assert model(images).shape == (6, 12)
+    assert encoder.training  # as it was
+
+
+def test_an_own_encoder_must_give_one_vector_per_sample():
+    encoder = torch.nn.Conv2d(1, 2, 3)
+    with pytest.raises(InputError, match="encoder Conv2d"):
+        output_width(encoder, GREY, open_source("digits", "test"))
+
+
+def test_a_saved_model_with_an_own_encoder_needs_it_to_load(tmp_path, images):
+    model = Model(ModelConfig("own", GREY, features=12, encoder_width=6), Halves()).eval()
+    model.save(tmp_path)
+    with pytest.raises(InputError, match="encoder="):
+        load(tmp_path)
+    assert torch.equal(load(tmp_path, encoder=Halves())(images), model(images))
+
+
+def test_a_module_and_an_encoder_by_name_exclude_each_other():
+    with pytest.raises(InputError, match="encoder is Halves"):
+        Model(ModelConfig("convnet_8", GREY), Halves())
+    with pytest.raises(InputError, match="encoder is NoneType"):
+        Model(ModelConfig("own", GREY))
 
 
 def test_training_is_one_graph_with_every_part_there(images):

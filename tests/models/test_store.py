@@ -8,9 +8,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from nonneg.errors import InputError
+from nonneg.modalities.images import Images
 from nonneg.models import Model, ModelConfig, load
 
-CONFIG = ModelConfig(encoder="convnet_8", channels=1, projector_width=16, features=12)
+CONFIG = ModelConfig("convnet_8", Images(channels=1), projector_width=16, features=12)
 
 
 @pytest.fixture
@@ -26,7 +27,10 @@ def folder(model, tmp_path):
 
 
 def changed(folder, **change):
+    """Change fields of a saved config, its own or its modality's."""
     config = json.loads((folder / "config.json").read_text())
+    modality = {name: change.pop(name) for name in list(change) if name in config["modality"]}
+    config["modality"] |= modality
     (folder / "config.json").write_text(json.dumps({**config, **change}))
 
 
@@ -35,16 +39,16 @@ def changed(folder, **change):
     [
         {},
         {"encoder": "convnet_24"},
-        {"encoder": "resnet18", "stem": "small_pad_2"},
+        {"encoder": "resnet18", "modality": Images(channels=1, stem="small_pad_2")},
         {"encoder": "resnet34"},
-        {"encoder": "resnet50", "stem": "small"},
+        {"encoder": "resnet50", "modality": Images(channels=1, stem="small")},
         {"projector_depth": 3, "projector_batch_norm": True},
         {"projector_depth": 1},
         {"projector_depth": 0, "features": 512},
         {"classes": 4, "rectify_weight": True},
         {"rectify": "top_k", "top_k": 3},
         {"rectify": "none"},
-        {"mean": (0.5,), "std": (0.25,), "image_size": 8},
+        {"modality": Images(channels=1, mean=(0.5,), std=(0.25,), image_size=8)},
     ],
     ids=str,
 )
@@ -120,7 +124,7 @@ def test_the_card_says_how_to_load_and_what_it_is(folder):
     assert card.startswith("---\nlibrary_name: nonneg\n")
     assert 'nonneg.load("hub:owner/name")' in card
     assert "| encoder | convnet_8 |" in card
-    assert json.loads((folder / "config.json").read_text())["format"] == 1
+    assert json.loads((folder / "config.json").read_text())["format"] == 2
 
 
 def test_a_folder_without_model_is_said_to_be(tmp_path):
@@ -131,19 +135,21 @@ def test_a_folder_without_model_is_said_to_be(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"rectify": "softplus"}, "saved under NonNegative 'relu', this module is 'softplus'"),
+        ({"rectify": "softplus"}, "NonNegative 'relu'.*'softplus'"),
         ({"rectify": "foo"}, "does not describe a nonneg model: rectify is 'foo'"),
         ({"features": 13}, r"does not fit its config\.json: .*size mismatch for projector\.2\.(weight|bias)"),
         ({"features": 10**12}, "does not fit"),
         ({"channels": 2**62}, "does not fit"),
         ({"features": 2.5}, "does not describe a nonneg model: features is 2.5"),
         ({"features": -1}, "does not describe a nonneg model: features is -1"),
-        ({"channels": None}, "does not describe a nonneg model"),
-        ({"mean": "0.5"}, "does not describe a nonneg model: mean is '0.5'"),
+        ({"channels": None}, "does not describe a nonneg model: .*channels is None"),
+        ({"mean": "0.5"}, "does not describe a nonneg model: .*mean is '0.5'"),
         ({"encoder": "vgg"}, "encoder is 'vgg'"),
-        ({"colour": "red"}, "does not describe a nonneg model: 'colour' is not a field"),
-        ({"format": 2}, "does not describe a nonneg model: it is of format 2, this nonneg reads format 1"),
-        ({"backbone": [1]}, "does not describe a nonneg model: backbone is a list"),
+        ({"colour": "red"}, "does not describe a nonneg model: colour"),
+        ({"format": 1}, "does not describe a nonneg model: its format is 1"),
+        ({"backbone": [1]}, "does not describe a nonneg model: .*backbone"),
+        ({"modality": "images"}, "does not describe a nonneg model: modality"),
+        ({"modality": {"name": "smells"}}, "does not describe a nonneg model: modality.name is 'smells'.*images"),
         ({"projector_depth": 3}, "does not fit"),
         ({"projector_depth": 0}, "cannot be loaded: features is 12 with projector_depth 0"),
         ({"classes": 3}, r"does not fit its config\.json: .*classifier\.weight"),

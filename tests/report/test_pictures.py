@@ -5,10 +5,10 @@ import re
 
 import numpy as np
 import pytest
+from nonneg.modalities.images._thumbnails import thumbnails
 from PIL import Image
 
 from nonneg.features import Features
-from nonneg.modalities.images._thumbnails import thumbnails
 from nonneg.report import write_pictures
 from nonneg.report._figures import curves
 

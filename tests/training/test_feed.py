@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from nonneg.modalities import Source
+from nonneg.modalities import SomeRows, Source
 from nonneg.processes import memory
 from nonneg.training import TrainConfig
 from nonneg.training._feed import ReadAhead, Resident, open_feed
@@ -24,28 +24,42 @@ def saved(folder, images=IMAGES):
     return np.load(folder / "images.npy", mmap_mode="r")
 
 
-@pytest.mark.parametrize("kind", ["resident", "array", "map", "part of a map"])
+@pytest.mark.parametrize("kind", ["resident", "array", "map", "part of a map", "rows of a map"])
 def test_every_feed_gives_the_same_batches(kind, tmp_path):
-    labels = torch.arange(50)
-    if kind == "resident":
-        feed = Resident(IMAGES, labels, CPU)
-    elif kind == "array":
-        feed = ReadAhead(IMAGES, labels, CPU)
-    elif kind == "map":
-        feed = ReadAhead(saved(tmp_path), labels, CPU)
-    else:
-        more = np.concatenate((np.zeros((7, 6, 5, 3), np.uint8), IMAGES))
-        feed = ReadAhead(saved(tmp_path, more)[7:], labels, CPU)
-    batches = list(feed.batches(ROWS))
+    more = np.concatenate((np.zeros((7, 6, 5, 3), np.uint8), IMAGES))
+    images = {
+        "resident": lambda: IMAGES,
+        "array": lambda: IMAGES,
+        "map": lambda: saved(tmp_path),
+        "part of a map": lambda: saved(tmp_path, more)[7:],
+        "rows of a map": lambda: SomeRows(saved(tmp_path, more), np.arange(7, 57)),
+    }[kind]()
+    made = Resident if kind == "resident" else ReadAhead
+    feed = made(source(images, np.arange(50)), CPU)
+    batches = list(feed.batches(ROWS, epoch=0))
     assert len(batches) == 12
     for rows, batch in zip(ROWS, batches, strict=True):
         assert torch.equal(batch.samples, rows)
         assert torch.equal(batch.labels, rows)
-        np.testing.assert_array_equal(batch.images.numpy(), IMAGES[rows.numpy()])
+        np.testing.assert_array_equal(batch.content.numpy(), IMAGES[rows.numpy()])
 
 
-def source(images):
-    return Source("x", images, tuple(map(str, range(len(images)))), None, ())
+def source(images, labels=None):
+    return Source("x", images, ("any",), labels)
+
+
+def test_a_batch_may_hold_several_arrays():
+    class Pairs:
+        def __len__(self):
+            return 50
+
+        def __getitem__(self, rows):
+            return {"a": IMAGES[rows], "b": (np.arange(50)[rows],)}
+
+    pairs = source(Pairs())
+    (batch,) = open_feed(pairs, TrainConfig(), CPU).batches(torch.tensor([[3, 1]]), epoch=0)
+    np.testing.assert_array_equal(batch.content["a"].numpy(), IMAGES[[3, 1]])
+    assert batch.content["b"][0].tolist() == [3, 1]
 
 
 def test_images_that_fit_are_on_the_device_and_the_config_can_decide_otherwise(tmp_path):
@@ -58,28 +72,27 @@ def test_data_larger_than_memory_is_left_on_disk(tmp_path):
     huge = np.lib.format.open_memmap(tmp_path / "huge.npy", "w+", np.uint8, (2**28, 32, 32, 3))  # sparse: no bytes yet
     feed = open_feed(source(huge[:10]), TrainConfig(), CPU)
     assert isinstance(feed, Resident)
-    whole = Source("x", huge, (), None, ())
-    feed = open_feed(whole, TrainConfig(), CPU)
+    feed = open_feed(source(huge), TrainConfig(), CPU)
     assert isinstance(feed, ReadAhead)
-    (batch,) = feed.batches(torch.tensor([[2**28 - 1, 0]]))
-    assert batch.images.shape == (2, 32, 32, 3)
+    (batch,) = feed.batches(torch.tensor([[2**28 - 1, 0]]), epoch=0)
+    assert batch.content.shape == (2, 32, 32, 3)
 
 
 def test_a_map_goes_to_another_device_in_small_parts(tmp_path):
     images = np.lib.format.open_memmap(tmp_path / "large.npy", "w+", np.uint8, (20_000, 100, 100, 3))  # 600 MB, sparse
     tracemalloc.start()
     try:
-        feed = Resident(images, None, torch.device("meta"))
+        feed = Resident(source(images), torch.device("meta"))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert feed.images.shape == images.shape and feed.images.device.type == "meta"
+    assert feed.samples.shape == images.shape and feed.samples.device.type == "meta"
     assert most < 100e6
 
 
-def test_a_read_only_map_is_copied_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("nonneg.training._feed._BLOCK_BYTES", 7 * IMAGES[0].nbytes)  # 50 is no multiple of 7
-    np.testing.assert_array_equal(Resident(saved(tmp_path), None, CPU).images.numpy(), IMAGES)
+def test_a_read_only_map_is_copied_whole(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (7000, 100, 100), dtype=np.uint8)  # more than one block
+    np.testing.assert_array_equal(Resident(source(saved(tmp_path, images)), CPU).samples.numpy(), images)
 
 
 @pytest.mark.parametrize("name", ["memory.max", "memory/memory.limit_in_bytes"])
@@ -101,14 +114,15 @@ def test_reading_ahead_takes_little_memory(tmp_path):
     program = textwrap.dedent(f"""
         import numpy as np, torch, re
         from pathlib import Path
+        from nonneg.modalities import Source
         from nonneg.training._feed import ReadAhead
         def resident():
             return int(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1e3
         images = np.load({str(tmp_path / "images.npy")!r}, mmap_mode="r")
-        feed = ReadAhead(images, None, torch.device("cpu"))
+        feed = ReadAhead(Source("x", images), torch.device("cpu"))
         rows = torch.randperm(3000)[:2976].view(-1, 32)
         most = 0
-        batches = feed.batches(rows)
+        batches = feed.batches(rows, 0)
         next(batches)
         before = resident()
         for batch in batches:
@@ -120,8 +134,8 @@ def test_reading_ahead_takes_little_memory(tmp_path):
 
 
 def test_a_file_that_has_become_shorter_is_said(tmp_path):
-    feed = ReadAhead(saved(tmp_path), None, CPU)
+    feed = ReadAhead(source(saved(tmp_path)), CPU)
     with (tmp_path / "images.npy").open("r+b") as file:
         file.truncate(1000)
-    with pytest.raises(ValueError, match="the file of images has become shorter"):
-        list(feed.batches(ROWS))
+    with pytest.raises(ValueError, match="images.npy has become shorter"):
+        list(feed.batches(ROWS, epoch=0))

@@ -100,7 +100,7 @@ def test_the_log_tells_what_is_watched(run):
 
 def test_labels_are_not_needed_and_change_nothing(run, tmp_path):
     source = open_source("digits")
-    np.save(tmp_path / "images.npy", source.images)
+    np.save(tmp_path / "images.npy", source.samples)
     unlabelled = train(dataclasses.replace(SHORT, data=str(tmp_path / "images.npy")), tmp_path / "b", progress=False)
     last = read_log(unlabelled)[-1]
     assert "probe" not in last and "class_consistency" not in last
@@ -128,12 +128,12 @@ def test_a_supervised_model_keeps_its_classifier(tmp_path):
     config = dataclasses.replace(SHORT, loss="cross_entropy", rectify_weight=True, epochs=6)
     model = nonneg.load(train(config, tmp_path / "b", progress=False))
     test = open_source("digits", "test")
-    logits = model.logits(model(model.normalised(torch.from_numpy(test.images))))
+    logits = model.logits(model(model.normalised(torch.from_numpy(test.samples))))
     assert float((logits.argmax(1).numpy() == test.labels).mean()) > 0.8
 
 
 def test_data_read_ahead_from_disk_gives_the_same_weights(run, tmp_path):
-    np.save(tmp_path / "images.npy", open_source("digits").images)
+    np.save(tmp_path / "images.npy", open_source("digits").samples)
     for where in ("device", "disk"):
         config = dataclasses.replace(SHORT, data=str(tmp_path / "images.npy"), data_on=where)
         again = weights(train(config, tmp_path / where, progress=False))
@@ -229,7 +229,7 @@ def test_broken_images_are_left_out_only_when_asked_and_then_recorded(tmp_path, 
     monkeypatch.setenv("NONNEG_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "data"
     folder.mkdir()
-    for i, image in enumerate(open_source("digits").images[:300]):
+    for i, image in enumerate(open_source("digits").samples[:300]):
         Image.fromarray(image[..., 0]).save(folder / f"{i:03d}.png")
     (folder / "bad.png").write_text("this is not a picture")
     config = dataclasses.replace(SHORT, data=str(folder), epochs=1)
@@ -290,4 +290,4 @@ def test_views_cut_out_of_arrays_are_cut_out_again_to_be_embedded(tmp_path):
     views = dataclasses.replace(SHORT.views, size=8)
     config = dataclasses.replace(SHORT, data=str(tmp_path / "x.npz"), batch_size=32, views=views)
     model = nonneg.load(train(config, tmp_path / "run", progress=False))
-    np.testing.assert_array_equal(source_for(model, config.data).images, images[:, 2:10, 2:10])
+    np.testing.assert_array_equal(source_for(model, config.data).samples, images[:, 2:10, 2:10])

@@ -1,8 +1,8 @@
-"""Encoders of other libraries: `timm:NAME` and `transformers:NAME`, which need an extra each."""
+"""Encoders of other libraries: `timm:NAME` and `transformers:NAME`. Each needs an extra."""
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from nonneg.errors import InputError
 from nonneg.extras import import_extra
 from nonneg.messages import one_line
-from nonneg.models._config import ModelConfig
 
 # Dropped from a transformers config, before it is saved and again when it is read: what could
 # name code or weights to fetch, what lists classes, what says how and not what to compute.
@@ -22,24 +21,39 @@ _LARGEST_NUMBER = 2**20  # some configs make a list as long as a number says
 _DEFAULT_SIDE = 224
 
 
-def timm_encoder(config: ModelConfig, download: bool) -> tuple[nn.Module, int]:
-    """A model of timm without its head, and its width.
+class Input(NamedTuple):
+    """What an encoder is built for.
+
+    Attributes:
+        channels: of the images.
+        side: their height and width; 0 if they differ or are not known.
+        pretrained: start from the published weights.
+    """
+
+    channels: int
+    side: int
+    pretrained: bool
+
+
+def timm_encoder(encoder: str, wanted: Input, download: bool) -> tuple[nn.Module, int]:
+    """A timm model without its head, and its width.
 
     Args:
-        config: `image_size` is passed on to networks that are built for one, such as ViTs.
-        download: fetch the published weights, if the config asks for them.
+        encoder: `timm:NAME`.
+        wanted: the side is passed on to networks that are built for one, such as ViTs.
+        download: fetch the published weights, if they are wanted.
     """
-    timm = import_extra("timm", config.encoder)
-    name = config.encoder.removeprefix("timm:")
+    timm = import_extra("timm", encoder)
+    name = encoder.removeprefix("timm:")
     # A registered name: timm would take hub and folder names too, and fetch what they say.
     if re.fullmatch(r"[\w.-]+", name) is None or not timm.is_model(name):
-        raise InputError(f"encoder is {config.encoder!r}, which timm {timm.__version__} does not have")
+        raise InputError(f"encoder is {encoder!r}, which timm {timm.__version__} does not have")
     try:
         published = timm.models.get_pretrained_cfg(name)
-        options: dict[str, Any] = {"num_classes": 0, "in_chans": config.channels}
-        if config.image_size and published.fixed_input_size and config.image_size != published.input_size[-1]:
-            options["img_size"] = config.image_size
-        if config.pretrained and download:
+        options: dict[str, Any] = {"num_classes": 0, "in_chans": wanted.channels}
+        if wanted.side and published.fixed_input_size and wanted.side != published.input_size[-1]:
+            options["img_size"] = wanted.side
+        if wanted.pretrained and download:
             # This very file, or none: timm would fall back to a pickle.
             file = "open_clip_model" if "open_clip" in (published.hf_hub_filename or "") else "model"
             options["pretrained_cfg_overlay"] = {
@@ -47,10 +61,10 @@ def timm_encoder(config: ModelConfig, download: bool) -> tuple[nn.Module, int]:
                 "hf_hub_filename": f"{file}.safetensors",
                 "custom_load": False,
             }
-        module = timm.create_model(name, pretrained=config.pretrained and download, **options)
+        module = timm.create_model(name, pretrained=wanted.pretrained and download, **options)
         return module, int(getattr(module, "head_hidden_size", module.num_features))
     except Exception as error:  # timm raises whatever its models, the network or the file system raise
-        raise InputError(f"encoder {config.encoder!r} cannot be built: {one_line(error)}") from error
+        raise InputError(f"encoder {encoder!r} cannot be built: {one_line(error)}") from error
 
 
 class PooledTransformer(nn.Module):
@@ -81,16 +95,17 @@ class PooledTransformer(nn.Module):
 
 
 def transformers_encoder(
-    config: ModelConfig, saved: Mapping[str, Any] | None
+    encoder: str, wanted: Input, saved: Mapping[str, Any] | None
 ) -> tuple[PooledTransformer, int, dict[str, Any]]:
     """A vision model of transformers, its width, and what is needed to build it again without the hub.
 
     Args:
-        config: names a model of the hub, or a folder.
+        encoder: `transformers:NAME`, a model on the hub or a folder.
+        wanted: what the images are.
         saved: what was needed to build it, from a saved model; then nothing is looked up or fetched.
     """
-    transformers = import_extra("transformers", config.encoder)
-    name = config.encoder.removeprefix("transformers:")
+    transformers = import_extra("transformers", encoder)
+    name = encoder.removeprefix("transformers:")
     has_pooler = True
     try:
         if saved is not None:
@@ -101,8 +116,8 @@ def transformers_encoder(
             found = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
             found = getattr(found, "vision_config", found)  # the image half of CLIP and its like
             settings = _settings(transformers, {"model_type": found.model_type, **found.to_dict()})
-            _fit_images(settings, config)
-            if config.pretrained:
+            _fit_images(settings, wanted)
+            if wanted.pretrained:
                 backbone, report = transformers.AutoModel.from_pretrained(
                     name,
                     config=settings,
@@ -119,9 +134,9 @@ def transformers_encoder(
             raise InputError(f"it takes {backbone.main_input_name}, expected a model of images (pixel_values)")
         if not has_pooler:
             backbone.pooler = None
-        width = _width(transformers, settings, config, has_pooler)
+        width = _width(transformers, settings, wanted, has_pooler)
     except Exception as error:  # as above
-        raise InputError(f"encoder {config.encoder!r} cannot be built: {one_line(error)}") from error
+        raise InputError(f"encoder {encoder!r} cannot be built: {one_line(error)}") from error
     description = {"config": _cleaned(settings.to_dict()), "pooler": has_pooler}
     return PooledTransformer(backbone), width, description
 
@@ -149,14 +164,14 @@ def _from_settings(transformers: Any, settings: Any) -> Any:
     return transformers.AutoModel.from_config(settings, trust_remote_code=False, dtype=torch.float32)
 
 
-def _fit_images(settings: Any, config: ModelConfig) -> None:
+def _fit_images(settings: Any, wanted: Input) -> None:
     """Channels and side of the images: set for new weights, and refused where the published ones have others."""
-    wanted = {"num_channels": config.channels, "image_size": config.image_size}
-    for name, value in wanted.items():
+    expected = {"num_channels": wanted.channels, "image_size": wanted.side}
+    for name, value in expected.items():
         has = getattr(settings, name, None)
         if not value or not isinstance(has, int) or has == value:
             continue
-        if config.pretrained:
+        if wanted.pretrained:
             ours = "channels" if name == "num_channels" else name
             raise InputError(f"{ours} is {value}, its published weights expect {has}")
         setattr(settings, name, value)
@@ -164,12 +179,12 @@ def _fit_images(settings: Any, config: ModelConfig) -> None:
         settings.mask_ratio = 0.0  # a masked autoencoder would hide most of each image
 
 
-def _width(transformers: Any, settings: Any, config: ModelConfig, has_pooler: bool) -> int:
+def _width(transformers: Any, settings: Any, wanted: Input, has_pooler: bool) -> int:
     """Found by a pass without numbers: each family of models calls it otherwise."""
-    side = getattr(settings, "image_size", None) or config.image_size or _DEFAULT_SIDE
+    side = getattr(settings, "image_size", None) or wanted.side or _DEFAULT_SIDE
     height, width = side if isinstance(side, list | tuple) else (side, side)
     with torch.device("meta"), torch.no_grad():
         shadow = _from_settings(transformers, settings)
         if not has_pooler:
             shadow.pooler = None
-        return int(PooledTransformer(shadow).eval()(torch.empty(1, config.channels, height, width)).shape[1])
+        return int(PooledTransformer(shadow).eval()(torch.empty(1, wanted.channels, height, width)).shape[1])

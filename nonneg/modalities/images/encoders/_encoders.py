@@ -42,4 +42,3 @@ ENCODERS: dict[str, Callable[[int, Stem], ConvNet | ResNet]] = {
     "resnet34": lambda channels, stem: ResNet(34, channels, stem),
     "resnet50": lambda channels, stem: ResNet(50, channels, stem),
 }
-EXTRA_ENCODERS = ("timm:", "transformers:")  # what precedes a name in somebody else's library

@@ -73,6 +73,14 @@ def decode(encoded: Any, image_size: int) -> Pixels:
         raise BrokenImageError(one_line(error)) from None
 
 
+def decode_image(content: bytes, image_size: int) -> Pixels:
+    """`decode` for one image that a person gives; a broken one is an `InputError`."""
+    try:
+        return decode(content, image_size)
+    except (BrokenImageError, MemoryError) as error:
+        raise InputError(f"the image cannot be decoded: {one_line(error)}") from error
+
+
 @functools.cache
 def formats() -> tuple[str, ...]:
     """The formats this build of Pillow can read."""

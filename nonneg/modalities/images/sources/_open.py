@@ -48,8 +48,8 @@ def open_source(
             and labels `(n,)`; a Hugging Face dataset, or several by split.
         split: `train`, `test` or what the data calls it. `test` also finds `val` and `validation`; data without
             splits is all `train`.
-        image_size: make the shorter side of image files this long and cut out the centre; 0 keeps their size,
-            which then must be the same for all.
+        image_size: scale the shorter side of image files to this length and cut out the centre; 0 keeps their size,
+            which then must be the same for all. Arrays keep their size.
         skip_broken: leave out images that cannot be decoded and name them in `Source.skipped`.
         progress: show a progress bar when decoding takes long.
         cache: the folder for decoded images; by default `$NONNEG_CACHE`, else `nonneg` in the user's cache folder.
@@ -58,7 +58,7 @@ def open_source(
         InputError: naming what was found and what was expected.
 
     Example:
-        >>> open_source("digits", "test").images.shape
+        >>> open_source("digits", "test").samples.shape
         (397, 8, 8, 1)
         >>> open_source((np.zeros((5, 4, 4), np.uint8), [0, 1, 0, 1, 1])).labels
         array([0, 1, 0, 1, 1])
@@ -68,7 +68,7 @@ def open_source(
     with _refusing_in_one_sentence():
         found = _found(data, split)
         if isinstance(found, Source):
-            return _at_own_size(found, image_size)
+            return found
         return open_cached(found, image_size, skip_broken, progress, cache)
 
 
@@ -156,13 +156,3 @@ def _in_file(path: Path, split: str) -> Source | Collection:
     if is_tar(path):
         return cifar(path, split) or Tar(path, split)
     raise InputError(f"{path} is none of the kinds of data that can be opened, expected {_ACCEPTED}")
-
-
-def _at_own_size(source: Source, image_size: int) -> Source:
-    height, width = source.images.shape[1:3]
-    if image_size not in (0, height) or image_size not in (0, width):
-        raise InputError(
-            f"image_size is {image_size}, but {source.name} is an array of {height} x {width} images, which are taken "
-            "as they are; expected 0"
-        )
-    return source

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nonneg.modalities.images.views._config import ViewConfig, check_views
-from nonneg.modalities.images.views._random import uniform
+from nonneg.modalities._random import uniform
+from nonneg.modalities.images.views._config import ViewConfig
 
 _ATTEMPTS = 10  # torchvision tries so many random crops before it settles for the middle of the image
 
@@ -92,8 +92,6 @@ def draw(
         shape: channels, height and width of the image.
         dtype: of the parameters; the numbers they are made of are the same.
     """
-    if not torch.compiler.is_compiling():
-        check_views(config)
     _, height, width = shape
     pixels = shape[0] * (config.size or height) * (config.size or width) if config.noise else 0
     numbers = uniform(NUMBERS + pixels, seed, epoch, samples, view).to(dtype)

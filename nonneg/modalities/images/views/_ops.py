@@ -27,6 +27,31 @@ def crop_and_flip(x: Tensor, drawn: Drawn, height: int, width: int) -> Tensor:
     return _both_ways(x, rows, columns).clamp(0, 1)
 
 
+def resize(x: Tensor, height: int, width: int, centre: float = 1.0) -> Tensor:
+    """The largest central box with the aspect ratio of height x width, resized to it as Pillow's bicubic filter does.
+
+    Args:
+        x: `(batch, channels, …, …)` floats from 0 to 255 or to 1.
+        height, width: of the result.
+        centre: share of that box's sides to take.
+
+    Example:
+        >>> resize(torch.rand(2, 3, 48, 64), 32, 32).shape
+        torch.Size([2, 3, 32, 32])
+    """
+    scale = centre * min(x.shape[2] / height, x.shape[3] / width)
+    box = [max(1, round(side * scale)) for side in (height, width)]
+    if box == [height, width]:  # a plain crop, exact
+        top, left = ((there - side) // 2 for there, side in zip(x.shape[2:], box, strict=True))
+        return x[:, :, top : top + height, left : left + width]
+    matrices = []
+    for there, side, size in zip(x.shape[2:], box, (height, width), strict=True):
+        start, length = (torch.tensor([float(value)], device=x.device) for value in ((there - side) // 2, side))
+        matrices.append(_resampling(start, length, size, there).to(x.dtype))
+    low, high = x.amin(), x.amax()
+    return _both_ways(x, *matrices).clamp(low, high)
+
+
 def flip(x: Tensor, flips: Tensor) -> Tensor:
     """Mirrored where asked for."""
     return torch.where(_wide(flips), x.flip(3), x)

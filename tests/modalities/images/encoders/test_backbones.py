@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from nonneg.errors import InputError
+from nonneg.modalities.images import Images
 from nonneg.models import Model, ModelConfig, load
 
 
@@ -37,7 +38,7 @@ def again(model, folder, images):
 def test_without_its_package_the_extra_is_named(package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(InputError, match=rf"'{package}:some' needs the package {package}, .*'nonneg\[{package}\]'"):
-        Model(ModelConfig(f"{package}:some", 3))
+        Model(ModelConfig(f"{package}:some", Images(channels=3)))
 
 
 # timm
@@ -53,7 +54,7 @@ def test_without_its_package_the_extra_is_named(package, monkeypatch):
     ],
 )
 def test_a_timm_model_is_built_saved_and_loaded(timm, name, side, width, tmp_path):
-    model = Model(ModelConfig(f"timm:{name}", 1, 16, 12, image_size=side))
+    model = Model(ModelConfig(f"timm:{name}", Images(channels=1, height=side, width=side), 16, 12))
     images = torch.rand(2, 1, side, side)
     h, z = model.eval().forward_layers(images)
     assert (h.shape, z.shape) == ((2, width), (2, 12))
@@ -63,19 +64,19 @@ def test_a_timm_model_is_built_saved_and_loaded(timm, name, side, width, tmp_pat
 @pytest.mark.parametrize("name", ["no_such_model", "hf-hub:someone/model", "local-dir:/tmp", "../x"])
 def test_what_timm_does_not_have_is_refused(timm, name):
     with pytest.raises(InputError, match=f"encoder is 'timm:{name}', which timm .* does not have"):
-        Model(ModelConfig(f"timm:{name}", 3))
+        Model(ModelConfig(f"timm:{name}", Images(channels=3)))
 
 
 def test_published_weights_of_timm_are_one_safetensors_file_or_none(timm, monkeypatch):
     asked = []
     monkeypatch.setattr("timm.models._hub.hf_hub_download", lambda **options: asked.append(options) or 1 / 0)
     with pytest.raises(InputError, match="encoder 'timm:resnet10t' cannot be built"):
-        Model(ModelConfig("timm:resnet10t", 3, pretrained=True))
+        Model(ModelConfig("timm:resnet10t", Images(channels=3, pretrained=True)))
     assert [options["filename"] for options in asked] == ["model.safetensors"]
 
 
 def test_a_saved_timm_model_asks_for_nothing(timm, monkeypatch, tmp_path):
-    Model(ModelConfig("timm:resnet10t", 3, 16, 12)).save(tmp_path / "model")
+    Model(ModelConfig("timm:resnet10t", Images(channels=3), 16, 12)).save(tmp_path / "model")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     (tmp_path / "model" / "config.json").write_text(json.dumps({**config, "pretrained": True}))
     monkeypatch.setattr("timm.models._hub.hf_hub_download", lambda **options: 1 / 0)
@@ -110,7 +111,7 @@ def published(transformers, kind, folder, weights=True):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_vision_model_of_transformers_is_built_saved_and_loaded(transformers, kind, tmp_path):
     published(transformers, kind, tmp_path / "hub", weights=False)
-    model = Model(ModelConfig(f"transformers:{tmp_path / 'hub'}", 3, 16, 12))
+    model = Model(ModelConfig(f"transformers:{tmp_path / 'hub'}", Images(channels=3), 16, 12))
     images = torch.rand(2, 3, 32, 32)
     torch.manual_seed(0)
     h, z = model.eval().forward_layers(images)
@@ -125,7 +126,7 @@ def test_a_vision_model_of_transformers_is_built_saved_and_loaded(transformers, 
 
 def test_channels_and_side_are_the_configs(transformers, tmp_path):
     published(transformers, "vit", tmp_path, weights=False)
-    model = Model(ModelConfig(f"transformers:{tmp_path}", 1, 16, 12, image_size=16))
+    model = Model(ModelConfig(f"transformers:{tmp_path}", Images(channels=1, height=16, width=16), 16, 12))
     assert model(torch.rand(2, 1, 16, 16)).shape == (2, 12)
 
 
@@ -133,7 +134,7 @@ def test_channels_and_side_are_the_configs(transformers, tmp_path):
 def test_published_weights_are_begun_with(transformers, kind, tmp_path):
     network = published(transformers, kind, tmp_path)
     network = network.vision_model if kind == "clip" else network
-    model = Model(ModelConfig(f"transformers:{tmp_path}", 3, 16, 12, pretrained=True)).eval()
+    model = Model(ModelConfig(f"transformers:{tmp_path}", Images(channels=3, pretrained=True), 16, 12)).eval()
     images = torch.rand(2, 3, 32, 32)
     with torch.inference_mode():
         torch.testing.assert_close(model(images, "encoder"), network.eval()(pixel_values=images).pooler_output)
@@ -143,7 +144,7 @@ def test_a_pooler_that_was_not_published_is_not_used(transformers, tmp_path):
     settings = transformers.AutoConfig.for_model("vit", **KINDS["vit"][0])
     network = transformers.ViTForImageClassification(settings).eval()
     network.save_pretrained(tmp_path / "hub")
-    model = Model(ModelConfig(f"transformers:{tmp_path / 'hub'}", 3, 16, 12, pretrained=True)).eval()
+    model = Model(ModelConfig(f"transformers:{tmp_path / 'hub'}", Images(channels=3, pretrained=True), 16, 12)).eval()
     images = torch.rand(2, 3, 32, 32)
     with torch.inference_mode():
         expected = network.vit(pixel_values=images).last_hidden_state[:, 0]
@@ -166,19 +167,19 @@ def test_a_model_of_text_is_refused(transformers, tmp_path):
         "bert", hidden_size=32, num_hidden_layers=1, num_attention_heads=2, vocab_size=9
     ).save_pretrained(tmp_path)
     with pytest.raises(InputError, match="it takes input_ids, expected a model of images"):
-        Model(ModelConfig(f"transformers:{tmp_path}", 3))
+        Model(ModelConfig(f"transformers:{tmp_path}", Images(channels=3)))
 
 
 def test_what_transformers_does_not_find_is_refused(transformers, tmp_path):
     with pytest.raises(InputError, match=r"encoder 'transformers:.*nothing' cannot be built") as error:
-        Model(ModelConfig(f"transformers:{tmp_path}/nothing", 3))
+        Model(ModelConfig(f"transformers:{tmp_path}/nothing", Images(channels=3)))
     assert "\n" not in str(error.value)
 
 
 @pytest.fixture
 def saved(transformers, tmp_path):
     published(transformers, "vit", tmp_path / "hub", weights=False)
-    Model(ModelConfig(f"transformers:{tmp_path / 'hub'}", 3, 16, 12)).save(tmp_path / "model")
+    Model(ModelConfig(f"transformers:{tmp_path / 'hub'}", Images(channels=3), 16, 12)).save(tmp_path / "model")
     return tmp_path / "model"
 
 

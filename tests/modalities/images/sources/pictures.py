@@ -48,6 +48,6 @@ def pack(tar: Path, folder: Path, top: str = ".", mode: str = "w") -> Path:
 
 
 def assert_same(source, other) -> None:
-    np.testing.assert_array_equal(source.images, other.images)
+    np.testing.assert_array_equal(source.samples, other.samples)
     np.testing.assert_array_equal(source.labels, other.labels)
     assert (source.ids, source.label_names, source.skipped) == (other.ids, other.label_names, other.skipped)

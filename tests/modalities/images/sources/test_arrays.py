@@ -16,7 +16,7 @@ LABELS = np.array([0, 1, 2, 1, 0])
 
 def test_arrays_are_taken_as_they_are():
     source = open_source((IMAGES, LABELS))
-    assert np.shares_memory(source.images, IMAGES)
+    assert np.shares_memory(source.samples, IMAGES)
     assert source.labels.tolist() == LABELS.tolist()
     assert source.label_names == ("0", "1", "2")
     assert source.ids[:2] == ("train-000000", "train-000001")
@@ -24,7 +24,7 @@ def test_arrays_are_taken_as_they_are():
 
 
 def test_grey_images_get_one_channel():
-    assert open_source(IMAGES[..., 0]).images.shape == (5, 8, 8, 1)
+    assert open_source(IMAGES[..., 0]).samples.shape == (5, 8, 8, 1)
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_an_array_is_one_split_and_keeps_its_size():
 def test_a_npy_file_is_mapped_not_read(tmp_path, cache):
     np.save(tmp_path / "a.npy", IMAGES)
     source = open_source(tmp_path / "a.npy")
-    assert isinstance(source.images, np.memmap)
-    assert not source.images.flags.writeable
+    assert isinstance(source.samples, np.memmap)
+    assert not source.samples.flags.writeable
     assert source.name == "a/train"
-    np.testing.assert_array_equal(source.images, IMAGES)
+    np.testing.assert_array_equal(source.samples, IMAGES)
     assert not cache.exists()
 
 
@@ -78,7 +78,7 @@ def test_a_npy_file_is_mapped_not_read(tmp_path, cache):
 def test_a_npz_file_by_the_usual_names(tmp_path, names, save):
     save(tmp_path / "a.npz", **dict(zip(names, (IMAGES, LABELS), strict=True)))
     source = open_source(tmp_path / "a.npz")
-    np.testing.assert_array_equal(source.images, IMAGES)
+    np.testing.assert_array_equal(source.samples, IMAGES)
     assert source.labels.tolist() == LABELS.tolist()
 
 
@@ -95,7 +95,7 @@ def test_a_folder_of_npy_files(tmp_path):
         np.save(tmp_path / f"{split}_images.npy", IMAGES[:rows])
         np.save(tmp_path / f"{split}_labels.npy", LABELS[:rows, None])
     source = open_source(tmp_path, "test")
-    assert isinstance(source.images, np.memmap)
+    assert isinstance(source.samples, np.memmap)
     assert source.labels.tolist() == [0, 1]
 
 
@@ -149,18 +149,18 @@ def test_cifar_10_binary_from_its_folder_or_the_parent(tmp_path):
     root = write_cifar(tmp_path / "cifar-10-batches-bin", CIFAR_10, 1)
     for given in (root, tmp_path):
         source = open_source(given)
-        np.testing.assert_array_equal(source.images, np.concatenate([cifar_images(4, seed) for seed in range(5)]))
-        assert source.images.flags.c_contiguous
+        np.testing.assert_array_equal(source.samples, np.concatenate([cifar_images(4, seed) for seed in range(5)]))
+        assert source.samples.flags.c_contiguous
         assert source.labels.tolist() == [0, 1, 2, 3] * 5
         assert source.label_names == tuple(CLASSES_10)
         assert source.ids[5] == "data_batch_2-00001"
         assert source.name == "cifar-10/train"
-        np.testing.assert_array_equal(open_source(given, "test").images, cifar_images(3, 5))
+        np.testing.assert_array_equal(open_source(given, "test").samples, cifar_images(3, 5))
 
 
 def test_cifar_100_binary_has_the_fine_labels(tmp_path):
     source = open_source(write_cifar(tmp_path / "cifar-100-binary", CIFAR_100, 2), "test")
-    np.testing.assert_array_equal(source.images, cifar_images(3, 1))
+    np.testing.assert_array_equal(source.samples, cifar_images(3, 1))
     assert source.labels.tolist() == [0, 1, 2]
     assert source.label_names[:2] == ("fine_0", "fine_1")
     assert len(source.label_names) == 100
@@ -171,7 +171,7 @@ def test_cifar_10_binary_from_the_original_archive(tmp_path):
     with tarfile.open(tmp_path / "cifar-10-binary.tar.gz", "w:gz") as tar:
         tar.add(root, root.name)
     source = open_source(tmp_path / "cifar-10-binary.tar.gz", "test")
-    np.testing.assert_array_equal(source.images, cifar_images(3, 5))
+    np.testing.assert_array_equal(source.samples, cifar_images(3, 5))
     assert source.label_names == tuple(CLASSES_10)
 
 

@@ -13,7 +13,7 @@ from tests.modalities.images.sources.pictures import assert_same, class_folders,
 
 
 def decoded_at(source):
-    return Path(source.images.filename).stat().st_mtime_ns
+    return Path(source.samples.filename).stat().st_mtime_ns
 
 
 def test_a_second_opening_decodes_nothing(tmp_path):
@@ -25,21 +25,21 @@ def test_a_second_opening_decodes_nothing(tmp_path):
 
 def test_the_cache_is_where_it_is_asked_for(tmp_path, monkeypatch):
     data = class_folders(tmp_path / "d")
-    assert tmp_path / "chosen" in Path(open_source(data, cache=tmp_path / "chosen").images.filename).parents
-    assert tmp_path / "cache" in Path(open_source(data).images.filename).parents
+    assert tmp_path / "chosen" in Path(open_source(data, cache=tmp_path / "chosen").samples.filename).parents
+    assert tmp_path / "cache" in Path(open_source(data).samples.filename).parents
     monkeypatch.delenv("NONNEG_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert tmp_path / "xdg" / "nonneg" in Path(open_source(data).images.filename).parents
+    assert tmp_path / "xdg" / "nonneg" in Path(open_source(data).samples.filename).parents
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert tmp_path / "home" / ".cache" / "nonneg" in Path(open_source(data).images.filename).parents
+    assert tmp_path / "home" / ".cache" / "nonneg" in Path(open_source(data).samples.filename).parents
 
 
 def test_a_changed_file_is_decoded_again(tmp_path):
     data = class_folders(tmp_path / "d")
     open_source(data)
     write(data / "train" / "cat" / "000.png", pixels(500))
-    np.testing.assert_array_equal(open_source(data).images[0], pixels(500))
+    np.testing.assert_array_equal(open_source(data).samples[0], pixels(500))
 
 
 def test_a_file_of_another_time_but_the_same_size_is_decoded_again(tmp_path):
@@ -65,7 +65,7 @@ def test_a_changed_tar_is_decoded_again(tmp_path):
     open_source(pack(tmp_path / "d.tar", data))
     write(data / "train" / "cat" / "000.png", pixels(500, 6, 6))
     source = open_source(pack(tmp_path / "d.tar", data))
-    np.testing.assert_array_equal(source.images[source.ids.index("train/cat/000.png")], pixels(500))
+    np.testing.assert_array_equal(source.samples[source.ids.index("train/cat/000.png")], pixels(500))
 
 
 def test_the_cache_of_what_the_data_was_before_is_removed_and_others_are_kept(tmp_path, cache):
@@ -84,7 +84,7 @@ def test_a_map_that_is_open_outlives_its_cache(tmp_path):
     source = open_source(data)
     write(data / "train" / "cat" / "000.png", pixels(500))
     open_source(data)
-    np.testing.assert_array_equal(source.images[0], pixels(0))
+    np.testing.assert_array_equal(source.samples[0], pixels(0))
 
 
 @pytest.mark.parametrize("name", ["images.npy", "samples.json", "meta.json"])
@@ -124,7 +124,7 @@ def test_work_that_was_interrupted_is_continued_not_begun_again(tmp_path, cache)
     with images.open("r+b") as file:
         file.seek(128)
         file.write(b"\x07" * 108)
-    assert (open_source(data, skip_broken=True).images[0] == 7).all()
+    assert (open_source(data, skip_broken=True).samples[0] == 7).all()
 
 
 @pytest.mark.parametrize("name", ["images.npy", "progress.json"])
@@ -137,7 +137,7 @@ def test_interrupted_work_that_is_damaged_is_begun_again(tmp_path, cache, name):
     [path] = cache.rglob(name)
     path.write_bytes(path.read_bytes()[:-20])
     source = open_source(tmp_path / "d", skip_broken=True)
-    np.testing.assert_array_equal(source.images, [pixels(number) for number in (0, 1, 2, 4)])
+    np.testing.assert_array_equal(source.samples, [pixels(number) for number in (0, 1, 2, 4)])
 
 
 def test_a_cache_that_may_only_be_read_can_be_opened(tmp_path, cache):

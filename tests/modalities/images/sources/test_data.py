@@ -9,10 +9,10 @@ from nonneg.modalities.images import open_source
 def test_splits_are_fixed_and_share_no_sample(name, train, test):
     a, b = open_source(name, "train"), open_source(name, "test")
     assert (len(a), len(b)) == (train, test)
-    assert a.images.dtype == np.uint8
-    pictures = {image.tobytes() for image in a.images}
-    assert not pictures & {image.tobytes() for image in b.images}
-    np.testing.assert_array_equal(a.images, open_source(name, "train").images)
+    assert a.samples.dtype == np.uint8
+    pictures = {image.tobytes() for image in a.samples}
+    assert not pictures & {image.tobytes() for image in b.samples}
+    np.testing.assert_array_equal(a.samples, open_source(name, "train").samples)
     assert len({*a.ids, *b.ids}) == train + test
     assert set(a.labels) == set(b.labels) == set(range(len(a.label_names)))
 
@@ -27,7 +27,7 @@ def test_shapes_hold_every_combination_equally_often():
 
 def test_factors_of_shapes_are_what_the_picture_shows():
     source = open_source("shapes", "test")
-    ink = source.images.astype(float).max(-1) > 80
+    ink = source.samples.astype(float).max(-1) > 80
     columns = np.array([np.nonzero(i.any(0))[0].mean() for i in ink])
     assert (columns < 12).tolist() == (source.factors["position"] == 0).tolist()
     area = ink.sum((1, 2))
@@ -35,7 +35,7 @@ def test_factors_of_shapes_are_what_the_picture_shows():
         of_shape = source.factors["shape"] == shape
         large = source.factors["size"] == 1
         assert area[of_shape & large].min() > area[of_shape & ~large].max()
-    red, green = source.images[..., 0].max((1, 2)).astype(int), source.images[..., 1].max((1, 2)).astype(int)
+    red, green = source.samples[..., 0].max((1, 2)).astype(int), source.samples[..., 1].max((1, 2)).astype(int)
     assert ((red - green > 80) == (source.factors["colour"] == 0)).all()
 
 
@@ -45,7 +45,7 @@ def test_rows_can_be_taken_by_number_or_by_mask():
     for taken in (source.take(rows), source.take(source.labels == 3)):
         assert taken.ids == tuple(source.ids[row] for row in rows)
         assert set(taken.labels) == {3}
-        np.testing.assert_array_equal(taken.images, source.images[rows])
+        np.testing.assert_array_equal(taken.samples, source.samples[rows])
 
 
 def test_unknown_data_is_refused_by_name():
@@ -56,6 +56,6 @@ def test_unknown_data_is_refused_by_name():
 
 
 def test_bundled_images_are_not_resized():
-    assert open_source("digits", image_size=8).images.shape == (1400, 8, 8, 1)
+    assert open_source("digits", image_size=8).samples.shape == (1400, 8, 8, 1)
     with pytest.raises(InputError, match="image_size is 224, but digits/train is an array of 8 x 8 images"):
         open_source("digits", image_size=224)

@@ -19,11 +19,11 @@ def test_class_folders_give_images_labels_and_ids(tmp_path):
     assert source.label_names == CLASSES
     assert source.labels.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     assert source.labels.dtype == np.int64
-    np.testing.assert_array_equal(source.images, [pixels(9 + i) for i in range(9)])
+    np.testing.assert_array_equal(source.samples, [pixels(9 + i) for i in range(9)])
 
 
 def test_images_are_a_read_only_memory_map(tmp_path):
-    images = open_source(class_folders(tmp_path / "pets")).images
+    images = open_source(class_folders(tmp_path / "pets")).samples
     assert isinstance(images, np.memmap)
     assert not images.flags.writeable
 
@@ -123,7 +123,7 @@ def test_names_that_are_not_utf8_become_different_valid_ids(tmp_path):
 def test_opening_by_relative_path_or_text_is_the_same_data(tmp_path, monkeypatch):
     class_folders(tmp_path / "d")
     monkeypatch.chdir(tmp_path)
-    assert open_source("d").images.filename == open_source(tmp_path / "d").images.filename
+    assert open_source("d").samples.filename == open_source(tmp_path / "d").samples.filename
 
 
 def test_what_is_not_there_or_no_data_is_refused_in_one_sentence(tmp_path):
@@ -144,7 +144,7 @@ def test_labels_follow_their_images_through_take(tmp_path):
     taken = source.take(np.array([8, 0]))
     assert [number_of(sample) for sample in taken.ids] == [8, 0]
     assert taken.labels.tolist() == [2, 0]
-    np.testing.assert_array_equal(taken.images, [pixels(8), pixels(0)])
+    np.testing.assert_array_equal(taken.samples, [pixels(8), pixels(0)])
 
 
 @pytest.mark.parametrize("other", ["annotations/1.xml", "__MACOSX/._1.png", "docs/.cache/1.png"])

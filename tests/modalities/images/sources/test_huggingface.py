@@ -41,7 +41,7 @@ class Plain(Dataset):
 
 def test_rows_give_images_labels_and_ids():
     source = open_source(Dataset(range(4)))
-    np.testing.assert_array_equal(source.images, [pixels(number) for number in range(4)])
+    np.testing.assert_array_equal(source.samples, [pixels(number) for number in range(4)])
     assert source.labels.tolist() == [0, 1, 2, 0]
     assert (source.name, source.ids[3]) == ("dataset/train", "train-000003")
 
@@ -57,7 +57,7 @@ def test_datasets_of_the_same_name_do_not_remove_each_others_cache(kind):
     sources = [open_source(data) for data in parts(kind)]
     assert [len(source) for source in sources] == [6, 3, 6]
     for source, data in zip(sources, parts(kind), strict=True):
-        assert Path(source.images.filename).exists()
+        assert Path(source.samples.filename).exists()
         again = open_source(data)
         assert_same(source, again)
-        assert again.images.filename == source.images.filename
+        assert again.samples.filename == source.samples.filename

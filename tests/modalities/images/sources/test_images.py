@@ -24,7 +24,7 @@ def opened(folder, image, kind="PNG", **options):
     folder.mkdir(exist_ok=True)
     suffix = {"JPEG": "jpg"}.get(kind, kind.lower())
     image.save(folder / f"a.{suffix}", kind, **options)
-    return open_source(folder).images[0]
+    return open_source(folder).samples[0]
 
 
 def rgb(grey):
@@ -114,14 +114,14 @@ def test_of_an_animation_the_first_frame_is_taken(tmp_path):
 def test_a_picture_under_another_formats_suffix_is_read(tmp_path):
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "png.jpg").write_bytes(encoded(pixels(1)))
-    np.testing.assert_array_equal(open_source(tmp_path / "d").images[0], pixels(1))
+    np.testing.assert_array_equal(open_source(tmp_path / "d").samples[0], pixels(1))
 
 
 @pytest.mark.parametrize(("height", "width"), [(90, 60), (60, 95), (20, 33), (48, 48)])
 def test_image_size_resizes_the_shorter_side_and_cuts_out_the_centre(tmp_path, height, width):
     smooth = np.asarray(Image.fromarray(pixels(3)).resize((width, height), Image.Resampling.BICUBIC))
     write(tmp_path / "d" / "a.png", smooth)
-    found = open_source(tmp_path / "d", image_size=48).images[0]
+    found = open_source(tmp_path / "d", image_size=48).samples[0]
     scale = 48 / min(height, width)
     whole = Image.fromarray(smooth).resize((round(width * scale), round(height * scale)), Image.Resampling.BICUBIC)
     left, top = (whole.width - 48) // 2, (whole.height - 48) // 2
@@ -131,14 +131,14 @@ def test_image_size_resizes_the_shorter_side_and_cuts_out_the_centre(tmp_path, h
 
 def test_a_line_of_pixels_resizes_without_filling_memory(tmp_path):
     write(tmp_path / "d" / "a.png", np.zeros((50_000, 1, 3), np.uint8))
-    assert open_source(tmp_path / "d", image_size=224).images.shape == (1, 224, 224, 3)
+    assert open_source(tmp_path / "d", image_size=224).samples.shape == (1, 224, 224, 3)
 
 
 def test_decoding_a_jpeg_at_reduced_size_shows_no_difference(tmp_path):
     (tmp_path / "d").mkdir()
     photograph = Image.fromarray(pixels(5, 40, 60)).resize((1200, 800), Image.Resampling.BICUBIC)
     photograph.save(tmp_path / "d" / "a.jpg", quality=90)
-    found = open_source(tmp_path / "d", image_size=64).images[0]
+    found = open_source(tmp_path / "d", image_size=64).samples[0]
     whole = Image.open(tmp_path / "d" / "a.jpg").resize((96, 64), Image.Resampling.BICUBIC)
     difference = np.abs(found.astype(int) - np.asarray(whole.crop((16, 0, 80, 64))))
     assert difference.mean() < 1
@@ -152,7 +152,7 @@ def test_different_sizes_are_refused_naming_two_files_and_the_way_out(tmp_path, 
     with pytest.raises(InputError, match=r"a.png is 8 x 6 and c.png is 8 x 5; choose one size, .* --image-size 224"):
         open_source(tmp_path / "d")
     assert not list(cache.rglob("images.npy"))
-    assert open_source(tmp_path / "d", image_size=5).images.shape == (3, 5, 5, 3)
+    assert open_source(tmp_path / "d", image_size=5).samples.shape == (3, 5, 5, 3)
 
 
 def png(width, height, bits, colour, content, transparent=None) -> bytes:
@@ -179,7 +179,7 @@ def tiff(rows: bytes, width, height, bits, photometric, sample_format) -> bytes:
 def opened_file(folder, name, content):
     folder.mkdir()
     (folder / name).write_bytes(content)
-    return open_source(folder).images[0]
+    return open_source(folder).samples[0]
 
 
 def test_thirty_two_bits_without_a_sign_are_not_turned_round(tmp_path):
@@ -312,7 +312,7 @@ def test_broken_images_are_left_out_and_recorded_if_asked(partly_broken):
         source = open_source(partly_broken, skip_broken=True)
         assert source.skipped == tuple(REASONS)
         assert source.ids == ("0.png", "1.png", "2.png")
-        np.testing.assert_array_equal(source.images, [pixels(0), pixels(1), pixels(2)])
+        np.testing.assert_array_equal(source.samples, [pixels(0), pixels(1), pixels(2)])
     with pytest.raises(InputError, match="6 of 9 images"):
         open_source(partly_broken)
 
@@ -338,7 +338,7 @@ def test_a_damaged_exif_does_not_make_an_image_broken(tmp_path):
     Image.fromarray(pixels(1)).save(buffer, "PNG", exif=b"Exif\x00\x00MM\x00*\x00\x00\xff\xff")
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "a.png").write_bytes(buffer.getvalue())
-    np.testing.assert_array_equal(open_source(tmp_path / "d").images[0], pixels(1))
+    np.testing.assert_array_equal(open_source(tmp_path / "d").samples[0], pixels(1))
 
 
 @pytest.mark.parametrize("white", [1.0, 255.0, 65535.0])

@@ -67,17 +67,17 @@ def test_two_processes_at_once_both_get_the_whole(many, cache):
         (many / broken).unlink()
     both = [subprocess.Popen([sys.executable, "-c", OPEN, many], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [process.communicate(timeout=60)[0] for process in both] == ["1198\n"] * 2
-    np.testing.assert_array_equal(open_source(many).images[5], pixels(10, 48, 48))
+    np.testing.assert_array_equal(open_source(many).samples[5], pixels(10, 48, 48))
 
 
 def test_a_process_waits_for_another_that_decodes_and_then_takes_its_work(tmp_path, cache):
     data = class_folders(tmp_path / "d")
-    images = Path(open_source(data).images.filename)
+    images = Path(open_source(data).samples.filename)
     with images.open("r+b") as file:  # a mark that decoding again would not give
         file.seek(128)
         file.write(b"\x07" * 108)
     elsewhere = images.parent.rename(tmp_path / "not there yet")
-    program = "import sys; from nonneg.modalities.images import open_source as o; print(set(o(sys.argv[1]).images[0].ravel()))"
+    program = OPEN.replace("len(", "set(").replace("progress=False)", "progress=False).samples[0].ravel()")
     with (images.parents[1] / ".lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         second = subprocess.Popen(
@@ -135,7 +135,7 @@ def watch():
         time.sleep(0.005)
 threading.Thread(target=watch, daemon=True).start()
 source = open_source(sys.argv[1], progress=False)
-print(source.images.nbytes // 2**20, round(most - before))
+print(source.samples.nbytes // 2**20, round(most - before))
 """
     held, grown = map(int, python("-c", program, data).split())
     assert held == 300

@@ -19,7 +19,7 @@ CIFAR = Path(__file__).parents[3] / "shared" / "data" / "cifar10-jpeg.tar.xz"
 def assert_is_the_split(source, first):
     numbers = [number_of(sample) for sample in source.ids]
     assert sorted(numbers) == list(range(first, first + 9))
-    np.testing.assert_array_equal(source.images, [pixels(number) for number in numbers])
+    np.testing.assert_array_equal(source.samples, [pixels(number) for number in numbers])
     assert source.label_names == CLASSES
     assert source.labels.tolist() == [(number - first) // 3 for number in numbers]
 
@@ -80,7 +80,7 @@ def test_only_regular_files_count_and_no_link_or_path_is_followed(tmp_path):
             tar.addfile(member, io.BytesIO(content))
     source = open_source(tmp_path / "odd.tar")
     assert source.ids == ("top.png", "plain.png")
-    np.testing.assert_array_equal(source.images, [pixels(1), pixels(2)])
+    np.testing.assert_array_equal(source.samples, [pixels(1), pixels(2)])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "odd.tar", "secret.png"]
 
 
@@ -91,7 +91,7 @@ def test_a_file_that_is_there_twice_counts_as_its_last_version(tmp_path):
             tar.add(tmp_path / "d" / "a.png", "a.png")
     source = open_source(tmp_path / "twice.tar")
     assert source.ids == ("a.png",)
-    np.testing.assert_array_equal(source.images[0], pixels(2))
+    np.testing.assert_array_equal(source.samples[0], pixels(2))
 
 
 def test_a_damaged_tar_is_refused_by_name_and_leaves_nothing_to_open(tmp_path, cache):
@@ -118,7 +118,7 @@ def test_all_of_cifar_opens_within_a_minute_and_then_at_once():
     start = time.perf_counter()
     warm = open_source(CIFAR)
     seconds_warm = time.perf_counter() - start
-    assert cold.images.shape == (50_000, 32, 32, 3)
+    assert cold.samples.shape == (50_000, 32, 32, 3)
     assert np.bincount(cold.labels).tolist() == [5000] * 10
     assert cold.name == "cifar10-jpeg/train"
     assert warm.ids == cold.ids

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from nonneg.errors import InputError
+from nonneg.modalities import uniform
 from nonneg.modalities.images import open_source
-from nonneg.modalities.images.views import ViewConfig, draw, make_views, random_views, uniform
+from nonneg.modalities.images.views import ViewConfig, draw, make_views, random_views
 from nonneg.training import load_recipe
 
 PAPER = load_recipe("cifar10").views
@@ -17,7 +18,7 @@ NOTHING = ViewConfig()
 
 
 def images(count=8, name="shapes"):
-    return torch.from_numpy(open_source(name).images[:count]).permute(0, 3, 1, 2)
+    return torch.from_numpy(open_source(name).samples[:count]).permute(0, 3, 1, 2)
 
 
 def drawn(config, count=8, shape=(3, 24, 24), epoch=0):

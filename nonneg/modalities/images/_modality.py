@@ -1,0 +1,159 @@
+"""`Images`: how images answer the questions of a `Modality`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from nonneg.errors import InputError
+from nonneg.modalities._modality import Modality, register
+from nonneg.modalities._source import Source
+from nonneg.modalities.images.encoders import Input, build_encoder, check_encoder
+from nonneg.modalities.images.sources import decode_image, open_source
+from nonneg.modalities.images.views import ViewConfig, grey, random_views, resize
+
+_PREVIEW_SIDE = 96
+_SMALL_SIDE = 64
+
+
+@register
+@dataclass(frozen=True)
+class Images(Modality):
+    """Images of any size, as uint8.
+
+    A sample's pixels reach the encoder by one path, in training and outside: the image is resized to `image_size` (if
+    that is set), a view is drawn from it or, outside training, its centre is resized to the views' size, and each
+    channel is standardised.
+    """
+
+    name: ClassVar[str] = "images"
+
+    image_size: Annotated[int, Field(ge=0, le=2**13)] = 0
+    """Resize images to this side: the shorter side is scaled and the centre is cut out; 0 keeps their size.
+    Image files are resized once, when they are cached."""
+    skip_broken: bool = False
+    """Leave out images that cannot be decoded, and record which; otherwise they are an error that lists them."""
+    stem: Literal["standard", "small", "small_pad_2"] = "standard"
+    """How a ResNet begins: small is one 3x3 convolution for images of about 32 pixels; small_pad_2 pads it by 2."""
+    pretrained: bool = False
+    """Start from the published weights of a timm: or transformers: encoder."""
+    mean: tuple[float, ...] = ()
+    """Subtracted from each channel of an image with values from 0 to 1; empty for none."""
+    std: tuple[Annotated[float, Field(gt=0)], ...] = ()
+    """Each channel is divided by it; empty for none."""
+    centre: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Outside training, the share of an image's shorter side that the encoder sees; 0.875 is usual for ImageNet."""
+    views: ViewConfig = field(default_factory=ViewConfig)
+    """How far a view may differ from its image."""
+    channels: Annotated[int, Field(ge=0)] = 0
+    """Channels of the encoder's input, 1 for grey or 3 for colour; 0 takes those of the data."""
+    height: Annotated[int, Field(ge=0)] = 0
+    """Height of the encoder's input outside training; 0 takes that of the views."""
+    width: Annotated[int, Field(ge=0)] = 0
+    """Width of the encoder's input outside training; 0 takes that of the views."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.mean) != len(self.std):
+            raise InputError(f"mean is {self.mean} and std is {self.std}, expected as many values in both")
+        if self.mean and self.channels and len(self.mean) != self.channels:
+            raise InputError(f"mean is {self.mean}, expected one value per channel, {self.channels}, or none")
+
+    def open(
+        self, data: Any, split: str = "train", *, skip_broken: bool | None = None, progress: bool = True
+    ) -> Source:
+        if isinstance(data, Source):
+            return data
+        skip = self.skip_broken if skip_broken is None else skip_broken
+        return open_source(data, split, image_size=self.image_size, skip_broken=skip, progress=progress)
+
+    def fitted(self, source: Source) -> Self:
+        shape = source.samples.shape
+        height, width = (self.image_size, self.image_size) if self.image_size else shape[1:3]
+        size = self.views.size
+        known = replace(
+            self,
+            channels=self.channels or len(self.mean) or shape[3],
+            height=self.height or size or height,
+            width=self.width or size or width,
+        )
+        known._in_channels(torch.empty(0, shape[3], 1, 1))  # says so if the data has others
+        return known
+
+    def check_encoder(self, name: str) -> None:
+        check_encoder(name, self.stem, self.pretrained)
+
+    def encoder(self, name: str, saved: Mapping[str, Any] | None = None) -> tuple[nn.Module, int, dict[str, Any]]:
+        side = self.height if self.height == self.width else 0
+        return build_encoder(name, self.stem, Input(self.channels, side, self.pretrained), saved)
+
+    def draw_views(
+        self, batch: Tensor, samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype
+    ) -> Tensor:
+        images = self._as_read(batch.permute(0, 3, 1, 2))
+        if dtype == torch.float64:
+            images = images.double() / 255
+        views = self._standardised(random_views(images, samples, self.views, seed, epoch, count))
+        return views.contiguous(memory_format=torch.channels_last) if views.is_cuda else views
+
+    def inputs(self, batch: Tensor) -> Tensor:
+        """`(batch, height, width, channels)` uint8 to what the encoder takes; the memory stays channels last."""
+        images = self._as_read(batch.permute(0, 3, 1, 2))
+        height, width = self.height or images.shape[2], self.width or images.shape[3]
+        if images.shape[2:] != (height, width):
+            images = resize(images.float(), height, width, self.centre)
+        return self._standardised(images.float() / 255)
+
+    def read(self, sample: bytes) -> Source:
+        """Of an image file's bytes."""
+        return Source("image", decode_image(sample, self.image_size)[None])
+
+    def to(self, device: torch.device) -> None:
+        if self.mean:
+            constants = (torch.tensor(row, device=device)[:, None, None] for row in (self.mean, self.std))
+            object.__setattr__(self, "_constants", tuple(constants))  # no field: not a setting
+
+    def preview(self, source: Source, rows: range) -> dict[str, Any]:
+        """The images themselves up to 64 pixels a side, thumbnails of at most 96 pixels a side of larger ones."""
+        images = source.samples[np.arange(rows.start, rows.stop)]
+        height, width = images.shape[1:3]
+        if max(height, width) > _SMALL_SIDE:
+            scale = min(1.0, _PREVIEW_SIDE / max(height, width))
+            size = [max(1, round(side * scale)) for side in (height, width)]
+            large = torch.from_numpy(np.array(images)).permute(0, 3, 1, 2)
+            small = F.interpolate(large, size, mode="bilinear", antialias=True)
+            images = small.permute(0, 2, 3, 1).contiguous().numpy()
+        return {"pixels": images}
+
+    def _as_read(self, images: Tensor) -> Tensor:
+        """In the encoder's channels, and resized to `image_size` where reading has not done so."""
+        images = self._in_channels(images)
+        if self.image_size and images.shape[2:] != (self.image_size, self.image_size):
+            images = resize(images.float(), self.image_size, self.image_size).round().to(torch.uint8)
+        return images
+
+    def _in_channels(self, images: Tensor) -> Tensor:
+        """Colour images become grey for a grey encoder, grey ones get three equal channels for one of colour."""
+        found, expected = images.shape[1], self.channels or images.shape[1]
+        if found == expected:
+            return images
+        if expected == 1 and found == 3:
+            return grey(images.float()).round().to(images.dtype)
+        if expected == 3 and found == 1:
+            return images.expand(-1, 3, -1, -1)
+        raise InputError(f"the images have {found} channels, expected {expected}, as the model has")
+
+    def _standardised(self, images: Tensor) -> Tensor:
+        if not self.mean:
+            return images
+        constants: tuple[Tensor, Tensor] | None = getattr(self, "_constants", None)
+        if constants is None or constants[0].device != images.device:
+            self.to(images.device)
+            return self._standardised(images)
+        mean, std = constants
+        return (images - mean) / std

@@ -84,7 +84,7 @@ def _expected(error: ValidationError) -> str:
     found = error.errors()[0]
     kind, context = found["type"], found.get("ctx", {})
     if kind in _BOUNDS:
-        return _BOUNDS[kind].format(**{name: f"{bound:g}" for name, bound in context.items()})
+        return _BOUNDS[kind].format(**{name: str(bound).removesuffix(".0") for name, bound in context.items()})
     if kind == "literal_error":
         return f"one of {context['expected'].replace(' or ', ', ').replace(chr(39), '')}"
     return _TYPES.get(kind, found["msg"])

@@ -1,6 +1,6 @@
 """Kinds of samples, one folder each, behind one protocol.
 
-A new modality is a folder beside `images`, imported by `nonneg.models`; people bring their own without either.
+A new modality of the package is a folder beside `images` and a line in `_modality.py`; people bring their own without.
 """
 
 from nonneg.modalities._batch import arrays_of, as_tensors, map_arrays

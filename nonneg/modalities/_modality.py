@@ -1,5 +1,6 @@
 """`Modality`: the five questions that a kind of samples answers, and nothing else in the package does."""
 
+import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
@@ -11,6 +12,8 @@ from nonneg.errors import InputError
 from nonneg.modalities._source import Source
 from nonneg.validation import build, check_fields
 
+# The one place outside its folder where a modality of the package is named; imported when first asked for.
+_HOMES = {"images": "nonneg.modalities.images", "own": "nonneg.modalities.own"}
 _REGISTERED: dict[str, type["Modality"]] = {}
 
 
@@ -128,9 +131,12 @@ class Modality:
         """What `to_table` gave; the name decides the class."""
         fields = dict(content)
         name = fields.pop("name", cls.name or "images")
-        kind = cls if name == cls.name else _REGISTERED.get(name) if isinstance(name, str) else None
+        if name != cls.name and name in _HOMES:
+            importlib.import_module(_HOMES[name])
+        kind = cls if name == cls.name else _REGISTERED.get(name)
         if kind is None:
-            raise InputError(f"{prefix}name is {name!r}, expected one of {', '.join(_REGISTERED)}")
+            known = ", ".join(dict.fromkeys((*_HOMES, *_REGISTERED)))
+            raise InputError(f"{prefix}name is {name!r}, expected one of {known}")
         made: Modality = build(kind, fields, prefix)
         return made
 

@@ -20,6 +20,7 @@ class ModelConfig:
     """Everything needed to build the network again.
 
     Example:
+        >>> from nonneg.modalities.images import Images
         >>> ModelConfig("resnet18", Images(channels=3, stem="small"), features=128).rectify
         'relu'
     """

@@ -113,7 +113,7 @@ class TrainConfig:
         """The same config with some fields changed, its own or its modality's.
 
         Example:
-            >>> load_recipe("digits").replace(epochs=2, image_size=8).modality.image_size
+            >>> load_recipe("digits").replace(epochs=20, image_size=8).modality.image_size
             8
         """
         own = {item.name for item in dataclasses.fields(self)}

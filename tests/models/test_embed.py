@@ -225,7 +225,7 @@ def test_what_cannot_be_asked_is_refused_and_the_model_left_as_it_was(model, dig
 
 def test_data_with_other_channels_is_an_error():
     model = Model(ModelConfig("convnet_8", Images(channels=3)))
-    with pytest.raises(InputError, match="2 channels.*3"):
+    with pytest.raises(InputError, match=r"2 channels.*3"):
         model.embed(source_of(np.zeros((4, 8, 8, 2), np.uint8)))
 
 

@@ -137,5 +137,5 @@ def test_a_file_that_has_become_shorter_is_said(tmp_path):
     feed = ReadAhead(source(saved(tmp_path)), CPU)
     with (tmp_path / "images.npy").open("r+b") as file:
         file.truncate(1000)
-    with pytest.raises(ValueError, match="images.npy has become shorter"):
+    with pytest.raises(ValueError, match=r"images\.npy has become shorter"):
         list(feed.batches(ROWS, epoch=0))

@@ -180,8 +180,8 @@ def test_the_command_stops_cleanly_on_sigterm_and_on_ctrl_c(tmp_path):
 
 def test_resuming_with_another_config_is_refused_by_the_field(tmp_path):
     unfinished(tmp_path / "run")
-    other = dataclasses.replace(CONFIG, views=dataclasses.replace(CONFIG.views, noise=0.2))
-    with pytest.raises(InputError, match=r"unfinished run with views\.noise 0\.1, not 0\.2"):
+    other = CONFIG.replace(views=dataclasses.replace(CONFIG.modality.views, noise=0.2))
+    with pytest.raises(InputError, match=r"modality\.views\.noise 0\.1, not 0\.2"):
         train(other, tmp_path / "run", progress=False)
     with pytest.raises(InputError, match=r"unfinished run with lr 0\.003, not 0\.1"):
         train(dataclasses.replace(CONFIG, lr=0.1), tmp_path / "run", progress=False)

@@ -1,0 +1,156 @@
+"""People bring their own encoders, datasets and transforms."""
+
+import dataclasses
+import random
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+import nonneg
+from nonneg.errors import InputError, StoppedError
+from nonneg.modalities import Source
+from nonneg.modalities.images import open_source
+from nonneg.modalities.own import Own
+from nonneg.training import load_recipe, read_log, train
+
+CONFIG = dataclasses.replace(load_recipe("digits"), epochs=2, warmup_epochs=1, accelerator="cpu", batch_size=100)
+HERE = dataclasses.replace(CONFIG, modality=Own(workers=0))
+
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(64, 40), nn.ReLU())
+
+    def forward(self, images):
+        return self.layers(images)
+
+
+class Digits(torch.utils.data.Dataset):
+    """Pictures with labels, as torchvision's data sets give them."""
+
+    def __init__(self, count=300):
+        source = open_source("digits")
+        self.images, self.targets = source.samples[:count, ..., 0], source.labels[:count].tolist()
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, row):
+        return Image.fromarray(self.images[row]), self.targets[row]
+
+
+def noisy(image):
+    """A transform that uses all three kinds of random numbers."""
+    pixels = torch.from_numpy(np.array(image)).float()[None] / 255
+    return pixels + 0.1 * torch.randn(1, 8, 8) + 0.1 * random.random() + 0.1 * np.random.rand()  # noqa: NPY002
+
+
+def weights(run, encoder):
+    return nonneg.load(run, encoder=encoder).state_dict()
+
+
+def same(a, b):
+    return all(torch.equal(tensor, b[name]) for name, tensor in a.items())
+
+
+def test_any_module_is_trained_as_the_encoder_and_opened_again(tmp_path):
+    encoder = Network()
+    before = encoder.layers[1].weight.detach().clone()
+    run = train(CONFIG, tmp_path / "run", encoder=encoder, progress=False)
+    assert not torch.equal(encoder.layers[1].weight, before)
+    model = nonneg.load(run, encoder=Network())
+    assert model.encoder_width == 40
+    assert torch.equal(model.encoder.layers[1].weight, encoder.layers[1].weight)
+    assert model.embed(open_source("digits", "test")).shape == (397, 128)
+
+
+def test_a_map_style_dataset_and_a_transform_train_in_loader_processes(tmp_path):
+    torch.manual_seed(0)
+    config = dataclasses.replace(CONFIG, modality=Own(workers=2))
+    run = train(config, tmp_path / "run", source=Digits(), encoder=Network(), views=noisy, progress=False)
+    log = read_log(run)
+    assert log[1]["loss"] < log[0]["loss"]
+    assert "probe" in log[0]  # the labels were found
+
+
+def test_views_are_the_same_whatever_the_number_of_loader_processes(tmp_path):
+    found = []
+    for workers in (0, 2):
+        torch.manual_seed(0)
+        config = dataclasses.replace(CONFIG, epochs=1, modality=Own(workers=workers))
+        run = train(config, tmp_path / str(workers), source=Digits(), encoder=Network(), views=noisy, progress=False)
+        found.append(weights(run, Network()))
+    assert same(*found)
+
+
+def test_a_stopped_run_with_an_own_encoder_and_transform_resumes_exactly(tmp_path):
+    class Stopping(Digits):
+        """Sends a signal while the second epoch is read."""
+
+        reads = 0
+
+        def __getitem__(self, row):
+            Stopping.reads += 1
+            if Stopping.reads == 2 * 302 + 350:
+                import os
+                import signal
+
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().__getitem__(row)
+
+    def run(name, dataset):
+        torch.manual_seed(0)
+        return train(HERE, tmp_path / name, source=dataset, encoder=Network(), views=noisy, progress=False)
+
+    whole = weights(run("whole", Digits()), Network())
+    with pytest.raises(StoppedError):
+        run("stopped", Stopping())
+    resumed = weights(run("stopped", Digits()), Network())
+    assert same(whole, resumed)
+
+
+def test_an_array_of_images_is_a_source(tmp_path):
+    images = open_source("digits").samples[:200]
+    run = train(CONFIG, tmp_path / "run", source=images, progress=False)
+    assert load_recipe(str(run / "config.toml")).data == "array/train"
+
+
+def test_features_of_an_own_source_come_from_its_preprocessing(tmp_path):
+    run = train(HERE, tmp_path / "run", source=Digits(), encoder=Network(), views=noisy, progress=False)
+    from nonneg.modalities.own import source_of
+
+    features = nonneg.load(run, encoder=Network()).embed(source_of(Digits(50)))
+    assert features.shape == (50, 128) and features.labels.tolist() == Digits(50).targets
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"views": noisy}, "views.*source"),
+        ({"preprocess": noisy}, "preprocess.*views"),
+        ({"source": 3, "views": noisy}, "source is a int"),
+        ({"encoder": nn.Conv2d(1, 2, 3)}, "encoder Conv2d"),
+    ],
+)
+def test_bad_input_is_an_error_that_names_the_argument(arguments, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        train(CONFIG, tmp_path / "run", progress=False, **arguments)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_own_encoder_is_needed_where_the_config_says_so(tmp_path):
+    with pytest.raises(InputError, match="encoder is 'own'"):
+        train(dataclasses.replace(CONFIG, encoder="own"), tmp_path / "run", progress=False)
+
+
+def test_a_modality_without_a_way_to_read_files_says_so(tmp_path):
+    with pytest.raises(InputError, match="data is 'digits'"):
+        train(HERE, tmp_path / "run", encoder=Network(), progress=False)
+
+
+def test_a_source_has_ids_even_if_none_are_given():
+    assert Source("x", np.zeros((2, 3))).ids == ("0", "1")

@@ -89,13 +89,13 @@ def test_views_are_the_same_whatever_the_number_of_loader_processes(tmp_path):
 
 def test_a_stopped_run_with_an_own_encoder_and_transform_resumes_exactly(tmp_path):
     class Stopping(Digits):
-        """Sends a signal while the second epoch is read."""
+        """Sends a signal in the middle of the second epoch."""
 
         reads = 0
 
         def __getitem__(self, row):
             Stopping.reads += 1
-            if Stopping.reads == 2 * 302 + 350:
+            if Stopping.reads == 520:
                 import os
                 import signal
 

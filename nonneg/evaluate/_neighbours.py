@@ -5,10 +5,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from nonneg.codes import unit_rows
 from nonneg.errors import InputError
 from nonneg.evaluate._probe import labelled, renumbered, require_labels
 from nonneg.features import Features
-from nonneg.metrics._codes import unit_rows
 
 _CHUNK = 1024  # test samples at a time: similarities take chunk x train entries
 _ROUNDING = 1e-6  # within which two train samples are as near

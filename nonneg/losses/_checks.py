@@ -1,46 +1,71 @@
-"""Refusals by name. They look at shapes and dtypes only, never at values: no wait for the device."""
+"""Argument checks. They read shapes and dtypes only, never values, so they do not synchronise with the device."""
+
+import math
 
 import torch
 from torch import Tensor
 
 
 def check_features(loss: str, **features: Tensor) -> None:
-    """Two-dimensional floating tensors of one shape, dtype and device."""
+    """Check that the arguments are two-dimensional floating-point tensors of one shape, dtype and device."""
     (first_name, first), *others = features.items()
     for name, z in features.items():
         if not isinstance(z, Tensor):
             raise TypeError(f"{loss}: {name} is a {type(z).__name__}, expected a torch tensor")
         if not z.is_floating_point():
-            raise TypeError(f"{loss}: {name} has dtype {z.dtype}, expected a floating type")
+            raise TypeError(f"{loss}: {name} has dtype {z.dtype}, expected a floating-point dtype")
         if z.dim() != 2 or 0 in z.shape:
-            raise ValueError(f"{loss}: {name} has shape {tuple(z.shape)}, expected (rows, features), neither of them 0")
+            raise ValueError(f"{loss}: {name} has shape {tuple(z.shape)}, expected a non-empty (rows, features)")
     for name, z in others:
         if z.shape != first.shape:
             raise ValueError(
-                f"{loss}: {first_name} has shape {tuple(first.shape)} and {name} {tuple(z.shape)}, expected the same"
+                f"{loss}: {first_name} has shape {tuple(first.shape)} and {name} {tuple(z.shape)},"
+                " expected equal shapes"
             )
         if z.dtype != first.dtype or z.device != first.device:
             raise ValueError(
                 f"{loss}: {first_name} is {first.dtype} on {first.device} and {name} {z.dtype} on {z.device},"
-                " expected the same"
+                " expected the same dtype and device"
             )
 
 
+def check_same_width(loss: str, z: Tensor, **others: Tensor) -> None:
+    """Check that other matrices have as many features as `z` and are on its device."""
+    for name, other in others.items():
+        check_features(loss, **{name: other})
+        check_same_device(loss, z, **{name: other})
+        if other.shape[1] != z.shape[1]:
+            raise ValueError(f"{loss}: {name} has {other.shape[1]} columns, expected {z.shape[1]}, one per feature")
+
+
+def check_same_device(loss: str, z: Tensor, **others: Tensor) -> None:
+    """Check that other tensors are on the device of the features."""
+    for name, other in others.items():
+        if other.device != z.device:
+            raise ValueError(f"{loss}: {name} is on {other.device} and the features are on {z.device}, expected one")
+
+
 def check_labels(loss: str, labels: Tensor | None, z: Tensor) -> None:
-    """One integer label a row."""
+    """Check that there is one integer label per row."""
     if labels is None:
-        raise TypeError(f"{loss}: labels are missing; it needs one integer label a row")
+        raise TypeError(f"{loss}: labels is None, expected one integer label per row")
     if not isinstance(labels, Tensor) or labels.is_floating_point() or labels.is_complex():
         found = labels.dtype if isinstance(labels, Tensor) else type(labels).__name__
-        raise TypeError(f"{loss}: labels are {found}, expected a tensor of integers")
+        raise TypeError(f"{loss}: labels is {found}, expected an integer tensor")
     if labels.shape != (len(z),):
-        raise ValueError(f"{loss}: labels have shape {tuple(labels.shape)}, expected ({len(z)},), one a row")
-    if labels.device != z.device:
-        raise ValueError(f"{loss}: z is on {z.device} and labels on {labels.device}, expected the same")
+        raise ValueError(f"{loss}: labels has shape {tuple(labels.shape)}, expected ({len(z)},), one label per row")
+    check_same_device(loss, z, labels=labels)
+
+
+def check_weights(loss: str, **weights: float) -> None:
+    """Check that the weights of a loss's terms are finite and not negative."""
+    for name, weight in weights.items():
+        if not isinstance(weight, int | float) or not 0 <= weight < math.inf:
+            raise ValueError(f"{loss}: {name} is {weight!r}, expected a finite number of at least 0")
 
 
 def checked_temperature(loss: str, temperature: float | Tensor, z: Tensor) -> Tensor:
-    """A positive number or a single-element tensor (learnable; its value is not looked at), as a scalar beside `z`."""
+    """Return the temperature as a scalar tensor beside `z`. A tensor (learnable) is not checked for its value."""
     if isinstance(temperature, Tensor):
         if temperature.numel() != 1:
             raise ValueError(f"{loss}: temperature has shape {tuple(temperature.shape)}, expected a single number")
@@ -50,12 +75,12 @@ def checked_temperature(loss: str, temperature: float | Tensor, z: Tensor) -> Te
     return torch.full((), temperature, dtype=working_dtype(z), device=z.device)
 
 
-def check_enough(loss: str, count: int, unit: str) -> None:
-    """Alone, a pair or a row has no negatives."""
+def check_enough(loss: str, count: int, unit: str, purpose: str = "a single one has no negatives") -> None:
+    """Check that the batch of all processes has at least two pairs or rows."""
     if count < 2:
-        raise ValueError(f"{loss}: the batch has {count} {unit}, expected at least 2: one alone has no negatives")
+        raise ValueError(f"{loss}: the batch has {count} {unit}, expected at least 2: {purpose}")
 
 
 def working_dtype(z: Tensor) -> torch.dtype:
-    """Similarities over a temperature need more than half precision has: they are taken in float32 at least."""
+    """Return the dtype that a loss computes in: float32 or better, as dividing by a temperature amplifies errors."""
     return torch.promote_types(z.dtype, torch.float32)

@@ -1,4 +1,7 @@
-"""Rows from every process of a group, with gradients that are right after DDP's averaging."""
+"""Communication between processes, with gradients that are correct after DDP has averaged them.
+
+The convention: after averaging over processes, gradients equal those of one process with the joint batch.
+"""
 
 from typing import Any
 
@@ -17,28 +20,47 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None]:
-        # Every process's loss depends on these rows: their gradient is the sum over processes.
+        # The loss of every process depends on these rows, so their gradient is the sum over processes.
         grad = grad_outputs[0].contiguous()
         dist.all_reduce(grad, group=ctx.group)
         return grad[ctx.group.rank()], None
 
 
-def gather(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
-    """`(processes, *x.shape)`: the tensors of all processes, in order of rank.
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: dist.ProcessGroup) -> Tensor:
+        ctx.group = group
+        return total(x, group)
 
-    Every process must bring the same shape. Without a group it is `x[None]` and nothing is sent.
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None]:
+        return total(grad_outputs[0].contiguous(), ctx.group), None
+
+
+def gather(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    """Return `(processes, *x.shape)`: the tensors of all processes, in order of rank.
+
+    Every process must pass the same shape. Without a group the result is `x[None]` and nothing is sent.
     """
     if group is None:
         return x[None]
     return _Gather.apply(x, group)  # type: ignore[no-any-return, no-untyped-call]
 
 
+def sum_over_processes(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    """Return the sum of `x` over the processes, with gradients. Without a group the result is `x`."""
+    if group is None:
+        return x
+    return _Sum.apply(x, group)  # type: ignore[no-any-return, no-untyped-call]
+
+
 def rank_and_size(group: dist.ProcessGroup | None) -> tuple[int, int]:
+    """Return this process's rank and the number of processes; without a group, 0 and 1."""
     return (0, 1) if group is None else (group.rank(), group.size())
 
 
 def total(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
-    """The sum of `x` over the processes, as a constant."""
+    """Return the sum of `x` over the processes, as a constant."""
     x = x.detach()
     if group is not None:
         x = x.clone()
@@ -47,7 +69,7 @@ def total(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
 
 
 def mean_over_processes(loss: Tensor, group: dist.ProcessGroup | None) -> Tensor:
-    """The value of the joint batch's loss, with the gradient of this process's share of it."""
+    """Return a scalar with the value of the joint batch's loss and the gradient of this process's share of it."""
     if group is None:
         return loss
     return loss + (total(loss, group) / group.size() - loss.detach())

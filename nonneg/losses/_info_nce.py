@@ -1,11 +1,11 @@
-"""InfoNCE over two views, also known as NT-Xent: the loss of SimCLR."""
+"""InfoNCE over two views, also known as NT-Xent: the loss of SimCLR, with an optional queue as in MoCo."""
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
-from nonneg.losses._checks import check_enough, check_features, checked_temperature
+from nonneg.losses._checks import check_enough, check_features, check_same_width, checked_temperature
 from nonneg.losses._gather import gather, mean_over_processes, rank_and_size
 from nonneg.losses._rows import full_precision, sum_over_rows, unit_rows
 
@@ -16,17 +16,28 @@ def info_nce(
     temperature: float | Tensor = 0.2,
     group: dist.ProcessGroup | None = None,
     chunk_rows: int | None = None,
+    negatives: Tensor | None = None,
 ) -> Tensor:
-    """Each view must pick its partner out of all other views of the batch, by cosine similarity.
+    """Contrast two views of each sample with all other views of the batch (InfoNCE, SimCLR's NT-Xent).
+
+    Each view must identify its partner, the other view of the same sample, among all other views:
+
+        loss = mean over views v of −log( exp(v·p/τ) / Σ_u exp(v·u/τ) )
+
+    where rows are scaled to length 1, p is the partner of v, τ is the temperature, and u runs over all views of the
+    batch except v, and over `negatives`.
 
     Args:
-        z1, z2: `(pairs, features)`, any floating type; row i of both are two views of one sample.
-            All-zero rows are fine: they resemble nothing.
-        temperature: similarities are divided by it; a scalar tensor if it is to be learnt.
-        group: take negatives from all these processes. The value is then the loss of the joint
-            batch, and gradients averaged over processes (as DDP does) are those of the joint batch.
-            Every process must bring the same number of rows.
-        chunk_rows: evaluate that many rows at a time, so that memory grows linearly with the batch.
+        z1, z2: `(pairs, features)` in any floating-point dtype; row i of both are two views of one sample.
+            All-zero rows are allowed: their similarity to everything is 0.
+        temperature: the divisor of the similarities; a scalar tensor makes it learnable.
+        group: also use the views of these processes as negatives. The value is then the loss of the joint
+            batch, and gradients averaged over processes, as DDP does, are those of the joint batch.
+            Every process must pass the same number of rows. None uses the local batch and sends nothing.
+        chunk_rows: evaluate this many rows at a time, so that memory grows linearly with the batch.
+        negatives: `(count, features)` further negatives for every view, such as a queue of earlier features
+            (MoCo), in any floating-point dtype. The queue is shared: every process must pass the same tensor (MoCo
+            gathers features before adding them to its queue), and it is never sent. Detach it to treat it as constant.
 
     Returns:
         A scalar, the mean over all views, in float32 (float64 for float64 input).
@@ -35,22 +46,29 @@ def info_nce(
         >>> z = torch.eye(3)
         >>> info_nce(z, z, temperature=0.2)
         tensor(0.0266)
+        >>> queue = torch.tensor([[0.0, 1.0, 1.0], [1.0, 0.0, 1.0]])
+        >>> info_nce(z, z, temperature=0.2, negatives=queue)
+        tensor(0.2894)
     """
     check_features("info_nce", z1=z1, z2=z2)
     temperature = checked_temperature("info_nce", temperature, z1)
     rank, processes = rank_and_size(group)
     pairs = len(z1)
-    check_enough("info_nce", pairs * processes, "pair")
+    if negatives is None:
+        check_enough("info_nce", pairs * processes, "pair")
+    else:
+        check_same_width("info_nce", z1, negatives=negatives)
     with full_precision(z1):
-        # Gathered as (processes, view, pair, feature), laid out as all first views, then all second ones.
+        # Gathered as (processes, view, pair, feature), laid out as all first views, then all second views.
         views = gather(torch.stack((z1, z2)), group).transpose(0, 1)
-        candidates = unit_rows(views.reshape(2 * processes * pairs, -1))
+        units = unit_rows(views.reshape(2 * processes * pairs, -1))
         half = processes * pairs
         first = torch.arange(rank * pairs, (rank + 1) * pairs, device=z1.device)
         own = torch.cat((first, first + half))
         partner = torch.cat((first + half, first))
-        # When everything is local the anchors are all candidates: indexing would copy them for nothing.
-        anchors = candidates if group is None else candidates[own]
+        # Without a group the anchors are all views: indexing would only copy them.
+        anchors = units if group is None else units[own]
+        candidates = units if negatives is None else torch.cat((units, unit_rows(negatives).to(units.dtype)))
         loss = sum_over_rows(_partner_loss, (anchors, own, partner), (candidates, temperature), chunk_rows)
         return mean_over_processes(loss / (2 * pairs), group)
 

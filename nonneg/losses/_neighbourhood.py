@@ -1,4 +1,4 @@
-"""Soft positives: how much each sample resembles each other one, to be kept by the features."""
+"""Soft positives: features that reproduce given similarities between samples."""
 
 import torch
 import torch.nn.functional as F
@@ -9,19 +9,22 @@ from nonneg.losses._rows import full_precision, unit_rows
 
 
 def neighbourhood(z: Tensor, target: Tensor, temperature: float | Tensor = 0.05) -> Tensor:
-    """Each sample must find the others in the proportions of `target`, by cosine similarity of the features.
+    """Match the similarities of the features to a target distribution over the other samples.
 
-    InfoNCE is the case of a target with one positive a row. With the similarities of a frozen embedding
-    as target, its neighbourhood is the co-occurrence that the features factorise.
+        loss = mean over samples i of −Σ_{j≠i} target_ij · log( exp(z_i·z_j/τ) / Σ_{k≠i} exp(z_i·z_k/τ) )
+
+    where rows are scaled to length 1 and τ is the temperature. InfoNCE is the case of one positive per row. With the
+    similarities of a frozen embedding as the target, the features factorise that embedding's neighbourhoods.
 
     Args:
-        z: `(samples, features)`, any floating type. All-zero rows are fine: they resemble nothing.
-        target: `(samples, samples)`, rows that sum to 1; the diagonal does not count and should be 0.
-        temperature: similarities are divided by it; a scalar tensor if it is to be learnt.
+        z: `(samples, features)` in any floating-point dtype. All-zero rows are allowed: their similarity to
+            everything is 0.
+        target: `(samples, samples)`; each row sums to 1. The diagonal is ignored and should be 0.
+        temperature: the divisor of the similarities; a scalar tensor makes it learnable.
 
     Returns:
-        A scalar, the mean cross entropy of the rows, in float32 (float64 for float64 input). It is the
-        Kullback-Leibler divergence from `target` plus the target's entropy, which is constant.
+        A scalar, the mean cross entropy of the rows, in float32 (float64 for float64 input). It equals the
+        Kullback-Leibler divergence from `target` plus the entropy of `target`, which is constant.
 
     Example:
         >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
@@ -37,7 +40,8 @@ def neighbourhood(z: Tensor, target: Tensor, temperature: float | Tensor = 0.05)
     with full_precision(z):
         features = unit_rows(z)
         logits = (features / temperature) @ features.T
-        itself = torch.eye(len(z), dtype=torch.bool, device=z.device)
-        # The diagonal is left out of the sum by a finite number: minus infinity times a target of 0 is not 0.
-        likely = F.log_softmax(logits.masked_fill(itself, torch.finfo(logits.dtype).min), 1).masked_fill(itself, 0.0)
-        return -(target.to(likely.dtype) * likely).sum(1).mean()
+        diagonal = torch.eye(len(z), dtype=torch.bool, device=z.device)
+        # A finite number masks the diagonal: minus infinity times a target of 0 would be NaN.
+        masked = logits.masked_fill(diagonal, torch.finfo(logits.dtype).min)
+        log_shares = F.log_softmax(masked, 1).masked_fill(diagonal, 0.0)
+        return -(target.to(log_shares.dtype) * log_shares).sum(1).mean()

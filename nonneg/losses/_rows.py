@@ -1,4 +1,4 @@
-"""What the losses over rows of similarities share: unit rows, row-wise evaluation in chunks, float32."""
+"""Shared by the losses over similarities of rows: unit rows, evaluation in chunks, full precision."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,17 +11,17 @@ from nonneg.losses._checks import working_dtype
 
 
 def full_precision(z: Tensor) -> torch.autocast:
-    """No autocast inside: it would take the similarities in half precision, where 1/τ blows rounding up."""
+    """Disable autocast, which would compute similarities in half precision; dividing by τ amplifies rounding."""
     return torch.autocast(z.device.type, enabled=False)
 
 
 class _UnitRows(torch.autograd.Function):
-    # By hand, because autograd would keep three copies of the rows where one is enough.
+    # Written by hand, because autograd would keep three copies of the rows where one is enough.
     generate_vmap_rule = True
 
     @staticmethod
     def forward(z: Tensor) -> tuple[Tensor, Tensor]:
-        # Squares of large entries (exp makes them) overflow, those of small ones vanish: scale by the peak first.
+        # Squares of large entries (exp produces them) overflow and those of small ones vanish: scale by the peak first.
         peak = z.abs().amax(dim=1, keepdim=True)
         empty = peak == 0
         scaled = z / peak.masked_fill(empty, 1)
@@ -44,17 +44,17 @@ class _UnitRows(torch.autograd.Function):
         if grad_unit is not None:
             along = torch.linalg.vecdot(unit, grad_unit)[:, None]
             grad = torch.addcmul(grad_unit, unit, along, value=-1) / length
-        if grad_length is not None:  # only second derivatives come this way
+        if grad_length is not None:  # only second derivatives need this
             grad = unit * grad_length if grad is None else grad + unit * grad_length
         return grad
 
 
 def unit_rows(z: Tensor) -> Tensor:
-    """Rows of length 1 in float32 or better; an all-zero row stays zero.
+    """Return the rows scaled to length 1, in float32 or better; an all-zero row stays zero.
 
-    Rectified features do have all-zero rows. `F.normalize` divides those by 1e-12, and so their
-    gradient too; here they count as of the mean length of all rows: the value is still zero, and
-    the gradient that revives the row is of the size of its neighbours'.
+    `nonneg.codes.unit_rows` with a gradient for training. Rectified features do have all-zero rows. `F.normalize`
+    divides them by 1e-12, and so multiplies their gradient by 1e12. Here their gradient is computed as if they had
+    the mean length of all rows: it is as large as that of the other rows, so that it can revive the row.
     """
     unit, _ = _UnitRows.apply(z.to(working_dtype(z)))  # type: ignore[no-untyped-call]
     return unit  # type: ignore[no-any-return]
@@ -63,10 +63,10 @@ def unit_rows(z: Tensor) -> Tensor:
 def sum_over_rows(
     loss_of_rows: Callable[..., Tensor], rows: tuple[Tensor, ...], shared: tuple[Tensor, ...], chunk_rows: int | None
 ) -> Tensor:
-    """`loss_of_rows(*rows, *shared)`, a sum over rows, at once or a chunk at a time.
+    """Return `loss_of_rows(*rows, *shared)`, which must be a sum over rows; evaluate it in chunks if asked to.
 
-    In chunks, the similarities of a chunk are dropped after use and computed again for the
-    backward pass: memory is chunk x candidates instead of rows x candidates, for a third more work.
+    In chunks, the similarities of a chunk are dropped after use and recomputed for the backward pass. Memory is
+    then chunk x candidates instead of rows x candidates, for a third more work.
     """
     if chunk_rows is None:
         return loss_of_rows(*rows, *shared)

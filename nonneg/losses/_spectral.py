@@ -1,4 +1,4 @@
-"""The spectral contrastive loss, the one the theory of non-negative features is about."""
+"""The spectral contrastive loss, which the theory of non-negative features analyses."""
 
 import torch
 import torch.distributed as dist
@@ -10,14 +10,17 @@ from nonneg.losses._rows import full_precision
 
 
 def spectral(z1: Tensor, z2: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
-    """−2 E[f(x)·f(x⁺)] + E[(f(x)·f(x⁻))²], an unbiased estimate from a batch of pairs.
+    """Spectral contrastive loss (HaoChen et al., 2021): an unbiased estimate from a batch of pairs.
 
-    Negatives are all views of different pairs; views of one pair are not independent and would
-    bias the second term. Nothing is normalised. Memory is linear in the batch.
+        loss = −2 E[f(x)·f(x⁺)] + E[(f(x)·f(x⁻))²]
+
+    where x and x⁺ are two views of one sample and x⁻ is a view of another sample. Negatives are all views of other
+    pairs: the views of one pair are not independent and would bias the second term. Rows are not normalised. Memory
+    grows linearly with the batch.
 
     Args:
-        z1, z2: `(pairs, features)`, any floating type; row i of both are two views of one sample.
-        group: take negatives from all these processes, as in `info_nce`.
+        z1, z2: `(pairs, features)` in any floating-point dtype; row i of both are two views of one sample.
+        group: also use the views of these processes as negatives, as in `info_nce`.
 
     Returns:
         A scalar in float32 (float64 for float64 input).
@@ -45,17 +48,17 @@ def spectral(z1: Tensor, z2: Tensor, group: dist.ProcessGroup | None = None) -> 
 
 
 def energy(x: Tensor, y: Tensor, x_pair: Tensor, y_pair: Tensor, within: Tensor) -> Tensor:
-    """Σ (xᵢ·yⱼ)² over all i and j of different pairs, in memory that is linear in rows.
+    """Return Σ (xᵢ·yⱼ)² over all i and j of different pairs, in memory that is linear in the rows.
 
     Args:
-        x, y: `(rows, features)` of this process and `(all rows, features)` of everyone.
-        x_pair, y_pair: which pair each row belongs to.
+        x, y: `(rows, features)` of this process and `(all rows, features)` of all processes.
+        x_pair, y_pair: the pair that each row belongs to.
         within: the same sum over i and j of the same pair.
     """
     rows, features = x.shape
     if rows <= features:
         return (x @ y.T).square().masked_fill(x_pair[:, None] == y_pair, 0).sum()
-    # With many rows the sum over everything is a small product, features x features. Subtracting the
-    # few terms within pairs from so many costs little precision; with few rows it would cost much.
+    # With many rows, the sum over all i and j comes from a small matrix, features x features. Subtracting the few
+    # terms within pairs then costs little precision; with few rows it would cost much.
     gram = x.T @ x
     return (gram * (gram if y is x else y.T @ y)).sum() - within

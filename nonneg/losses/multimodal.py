@@ -1,4 +1,4 @@
-"""Two encoders, one non-negative space: losses over pairs of two modalities (image and text, say)."""
+"""Losses over pairs of two modalities, such as image and text, with one encoder each and a shared space."""
 
 import torch
 import torch.distributed as dist
@@ -20,10 +20,16 @@ def info_nce(
     group: dist.ProcessGroup | None = None,
     chunk_rows: int | None = None,
 ) -> Tensor:
-    """Each row of `a` must pick its row of `b` out of the batch, and the other way round.
+    """Contrast matching rows of two modalities with all other rows of the batch (the loss of CLIP).
+
+        loss = ½ · mean_i −log( exp(a_i·b_i/τ) / Σ_j exp(a_i·b_j/τ) )
+             + ½ · mean_i −log( exp(b_i·a_i/τ) / Σ_j exp(b_i·a_j/τ) )
+
+    where rows are scaled to length 1 and τ is the temperature.
 
     Args:
-        a, b: `(pairs, features)`, any floating type; row i of both belong together.
+        a, b: `(pairs, features)` in any floating-point dtype; row i of both belong together. All-zero rows are
+            allowed: their similarity to everything is 0.
         temperature, group, chunk_rows: as in `nonneg.losses.info_nce`.
 
     Returns:
@@ -52,11 +58,16 @@ def _partner_loss(anchors: Tensor, partner: Tensor, candidates: Tensor, temperat
 
 
 def spectral(a: Tensor, b: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
-    """−2 E[f(x)·g(y)] + E[(f(x)·g(y⁻))²], an unbiased estimate from a batch of pairs.
+    """Spectral contrastive loss of two modalities: an unbiased estimate from a batch of pairs.
+
+        loss = −2 E[f(x)·g(y)] + E[(f(x)·g(y⁻))²]
+
+    where x and y belong together and y⁻ belongs to another pair. Rows are not normalised. Memory grows linearly
+    with the batch.
 
     Args:
-        a, b: `(pairs, features)`, any floating type; row i of both belong together.
-        group: take negatives from all these processes, as in `nonneg.losses.info_nce`.
+        a, b: `(pairs, features)` in any floating-point dtype; row i of both belong together.
+        group: also use the rows of these processes as negatives, as in `nonneg.losses.info_nce`.
 
     Returns:
         A scalar in float32 (float64 for float64 input).

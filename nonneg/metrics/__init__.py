@@ -1,7 +1,10 @@
 """Metrics of features, each with one definition: pure functions of codes and labels.
 
-`nonneg.metrics.accumulate` has those that can be added up over batches and processes as torchmetrics classes.
+`nonneg.metrics.accumulate` holds torchmetrics classes for those that can be summed over batches and processes.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from nonneg.codes import EPSILON
 from nonneg.metrics._activity import (
@@ -21,6 +24,9 @@ from nonneg.metrics._retrieval import mean_average_precision, precision_at_k
 from nonneg.metrics._sepin import Sepin, sepin
 from nonneg.metrics._structure import correlation, correlation_matrix, effective_rank
 
+if TYPE_CHECKING:
+    from nonneg.metrics import accumulate
+
 __all__ = [
     "EPSILON",
     "Activity",
@@ -29,6 +35,7 @@ __all__ = [
     "Match",
     "MutualInformationGap",
     "Sepin",
+    "accumulate",
     "activity",
     "agreement",
     "class_consistency",
@@ -47,3 +54,9 @@ __all__ = [
     "sparsity",
     "stored_bytes",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "accumulate":  # imported on first use: torchmetrics is slow to load
+        return importlib.import_module("nonneg.metrics.accumulate")
+    raise AttributeError(f"module 'nonneg.metrics' has no attribute {name!r}")

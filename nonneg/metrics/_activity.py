@@ -1,4 +1,4 @@
-"""How often features are active, and how a sample's length is spread over them."""
+"""How often features are active, and how concentrated the rows are."""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from nonneg.metrics._codes import active_entries, as_csr, as_dense, row_lengths, row_numbers, unit_csr, unit_rows
+from nonneg.codes import unit_rows
+from nonneg.metrics._codes import active_entries, as_csr, as_dense
 
 
 @dataclass(frozen=True)
@@ -17,10 +18,10 @@ class Activity:
     """On how many samples features are active.
 
     Attributes:
-        frequency: `(features,)` share of the samples a feature is active on.
-        live: number of features active on at least one sample.
-        dead: number of features active on none.
-        dense: number of features active on more than the asked share of the samples.
+        frequency: `(features,)` share of samples that each feature is active on.
+        live: number of features that are active on at least one sample.
+        dead: number of features that are active on no sample.
+        dense: number of features that are active on more than the given share of samples.
     """
 
     frequency: Tensor
@@ -30,34 +31,45 @@ class Activity:
 
 
 def activity(z: Any, dense: float = 0.5) -> Activity:
-    """Count features that are live, dead or active nearly everywhere; rows L2-normalised, active above 1e-5.
+    """Count live, dead and dense features.
+
+    An entry is active if its absolute value exceeds 1e-5 of its row's length.
 
     Args:
-        z: `(samples, features)`: torch, NumPy or SciPy sparse.
-        dense: a feature active on more than this share of the samples is dense.
+        z: `(samples, features)` torch, NumPy or SciPy sparse matrix.
+        dense: a feature is dense if it is active on more than this share of the samples.
+
+    Returns:
+        The frequency of each feature, and the counts.
 
     Example:
-        >>> activity(torch.tensor([[1.0, 0.0, 1.0], [2.0, 0.0, 0.0]])).frequency
+        >>> result = activity(torch.tensor([[1.0, 0.0, 1.0], [2.0, 0.0, 0.0]]))
+        >>> result.frequency
         tensor([1.0000, 0.0000, 0.5000], dtype=torch.float64)
+        >>> result.live, result.dead, result.dense
+        (2, 1, 1)
     """
     return activity_of(active_counts(z, "activity"), z.shape[0], dense)
 
 
 def activity_of(counts: Tensor, samples: int, dense: float) -> Activity:
-    """Of `(features,)` numbers of active samples."""
+    """Return the result of `activity` from `(features,)` counts of active samples."""
     frequency = counts.double() / samples
     live = int((counts > 0).sum())
     return Activity(frequency, live, len(counts) - live, int((frequency > dense).sum()))
 
 
 def active_counts(z: Any, metric: str) -> Tensor:
-    """`(features,)`: on how many samples each is active."""
+    """Return `(features,)`: the number of samples that each feature is active on."""
     active = active_entries(z, metric)
     return torch.bincount(active.columns, minlength=active.shape[1])
 
 
 def live_features(z: Any) -> Tensor:
-    """`(features,)` booleans: active on at least one sample.
+    """Return `(features,)` booleans: whether a feature is active on at least one sample.
+
+    Args:
+        z: `(samples, features)` torch, NumPy or SciPy sparse matrix.
 
     Example:
         >>> live_features(torch.tensor([[1.0, 0.0], [2.0, 0.0]]))
@@ -67,7 +79,12 @@ def live_features(z: Any) -> Tensor:
 
 
 def sparsity(z: Any) -> float:
-    """Share of a sample's entries below 1e-5 in absolute value, averaged; rows L2-normalised first.
+    """Return the share of entries that are inactive.
+
+    An entry is active if its absolute value exceeds 1e-5 of its row's length.
+
+    Args:
+        z: `(samples, features)` torch, NumPy or SciPy sparse matrix.
 
     Example:
         >>> sparsity(torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0]]))
@@ -79,9 +96,13 @@ def sparsity(z: Any) -> float:
 
 
 def hoyer(z: Any) -> float:
-    """Hoyer's sparseness (√n − ‖z‖₁/‖z‖₂)/(√n − 1) of a row, averaged over those that are not empty; NaN if all are.
+    """Return Hoyer's sparseness (√n − ‖z‖₁/‖z‖₂)/(√n − 1), averaged over rows that are not empty.
 
-    0 where all entries are equal in absolute value, 1 where one is active. Unlike `sparsity` it has no threshold.
+    It is 0 for a row whose n entries have equal absolute values and 1 for a row with a single active entry. Unlike
+    `sparsity` it needs no threshold. The result is NaN if all rows are empty.
+
+    Args:
+        z: `(samples, features)` torch, NumPy or SciPy sparse matrix with at least 2 features.
 
     Example:
         >>> hoyer(torch.tensor([[3.0, 0.0, 0.0, 0.0], [1.0, -1.0, 1.0, 1.0]]))
@@ -92,23 +113,24 @@ def hoyer(z: Any) -> float:
 
 
 def hoyer_rows(z: Any, metric: str) -> Tensor:
-    """`(samples,)` in float64, without the empty ones."""
+    """Return Hoyer's sparseness of each row that is not empty, in float64."""
     if sp.issparse(z):
-        csr = as_csr(z, metric)
-        lengths = row_lengths(csr)
-        sums = np.bincount(row_numbers(csr), weights=np.abs(csr.data), minlength=csr.shape[0])
-        ratio = torch.from_numpy(sums[lengths > 0] / lengths[lengths > 0])
+        sums = torch.from_numpy(np.asarray(abs(unit_rows(as_csr(z, metric))).sum(1)))
     else:
-        units = unit_rows(as_dense(z, metric).double())
-        ratio = units[units.any(1)].abs().sum(1)
+        sums = unit_rows(as_dense(z, metric).double()).abs().sum(1)
     if z.shape[1] < 2:
         raise ValueError(f"{metric}: z has {z.shape[1]} feature, expected 2 or more")
     root = math.sqrt(z.shape[1])
-    return (root - ratio) / (root - 1)
+    return (root - sums[sums > 0]) / (root - 1)
 
 
 def expected_activation(z: Any) -> Tensor:
-    """`(features,)` in float64: E[z_i / ‖z‖₂], by which features are ranked; empty rows count as zeros.
+    """Return E[z_i / ‖z‖₂] of each feature i, `(features,)` in float64; empty rows count as zeros.
+
+    Features are often ranked by it.
+
+    Args:
+        z: `(samples, features)` torch, NumPy or SciPy sparse matrix.
 
     Example:
         >>> expected_activation(torch.tensor([[3.0, 4.0], [0.0, 2.0]]))
@@ -118,15 +140,22 @@ def expected_activation(z: Any) -> Tensor:
 
 
 def activation_sums(z: Any, metric: str) -> Tensor:
-    """`(features,)` in float64: the sum over samples of z / ‖z‖₂."""
+    """Return `(features,)` in float64: the sum over samples of z / ‖z‖₂."""
     if sp.issparse(z):
-        summed: Tensor = torch.from_numpy(np.asarray(unit_csr(z, metric).sum(0)))
+        summed: Tensor = torch.from_numpy(np.asarray(unit_rows(as_csr(z, metric)).sum(0)))
         return summed
-    return unit_rows(as_dense(z, metric).double()).sum(0)
+    dense: Tensor = unit_rows(as_dense(z, metric).double())
+    return dense.sum(0)
 
 
 def stored_bytes(z: Any) -> float:
-    """Bytes a sample takes, on average: 8 an active feature where under half are active, else 4 a feature.
+    """Return the mean number of bytes that a sample takes on disk.
+
+    A sparse matrix takes 8 bytes per active entry (a float32 value and an int32 column), a dense one 4 bytes per
+    feature. Codes count as sparse if less than half of their entries are active.
+
+    Args:
+        z: `(samples, features)` torch, NumPy or SciPy sparse matrix.
 
     Example:
         >>> stored_bytes(torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]))
@@ -134,5 +163,5 @@ def stored_bytes(z: Any) -> float:
     """
     active = active_entries(z, "stored_bytes")
     samples, features = active.shape
-    share = len(active.rows) / samples
-    return 8 * share if share < features / 2 else 4.0 * features
+    per_sample = len(active.rows) / samples
+    return 8 * per_sample if per_sample < features / 2 else 4.0 * features

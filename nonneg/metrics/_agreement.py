@@ -1,4 +1,4 @@
-"""Do two sets of features say the same? Columns are matched one to one, then compared."""
+"""Agreement of two or more sets of features: columns are matched one to one, then compared."""
 
 import itertools
 import math
@@ -36,10 +36,10 @@ class Agreement:
 
     Attributes:
         value: mean over pairs of runs.
-        standard_error: of `value`, by leaving out one run at a time; NaN for two runs.
-        per_pair: run i and run j → mean cosine of their matched features; 0 where nothing is live.
-        unmatched: run i and run j → live features of either that have no partner in the other.
-        variant: what was counted.
+        standard_error: jackknife standard error of `value` over runs; NaN for two runs.
+        per_pair: (run i, run j) → mean cosine of their matched features; 0 if no feature is live.
+        unmatched: (run i, run j) → number of live features of either run without a partner in the other.
+        variant: the choices that define the value.
     """
 
     value: float
@@ -53,11 +53,18 @@ class Agreement:
 
 
 def match(a: Any, b: Any, signed: bool = True) -> Match:
-    """Match live features over the same samples so that the summed cosine is largest (Hungarian method).
+    """Match the live features of two code matrices one to one so that the summed cosine is largest.
+
+    The Hungarian method finds the match. The cosine of two features is taken over the samples, not centred.
 
     Args:
-        a, b: `(samples, features)`, the same samples in the same order; the numbers of features may differ.
-        signed: False takes the absolute cosine: features that are free up to their sign.
+        a, b: `(samples, features)` torch, NumPy or SciPy sparse matrices of the same samples in the same order; the
+            numbers of features may differ.
+        signed: whether to use the cosine itself. If False, use its absolute value, for features whose sign is
+            arbitrary.
+
+    Returns:
+        The matched features and their cosines.
 
     Example:
         >>> a = torch.eye(3)
@@ -67,7 +74,7 @@ def match(a: Any, b: Any, signed: bool = True) -> Match:
     for z in (a, b):
         check(z, "match")
     if a.shape[0] != b.shape[0]:
-        raise ValueError(f"match: a has {a.shape[0]} samples and b {b.shape[0]}, expected the same samples")
+        raise ValueError(f"match: a has {a.shape[0]} samples and b {b.shape[0]}, expected equal numbers")
     live_a, live_b = (live_features(z).nonzero().squeeze(1).cpu() for z in (a, b))
     cosine = _cosines(a, b)[live_a][:, live_b]
     cosine = cosine if signed else cosine.abs()
@@ -78,12 +85,15 @@ def match(a: Any, b: Any, signed: bool = True) -> Match:
 def agreement(
     codes: Sequence[Any], signed: bool = True, known: Mapping[tuple[int, int], Match] | None = None
 ) -> Agreement:
-    """Mean cosine of matched live features over all pairs of runs.
+    """Return the mean cosine of matched live features over all pairs of runs.
 
     Args:
-        codes: two or more `(samples, features)`, the same samples in the same order.
-        signed: False takes the absolute cosine: features that are free up to their sign.
-        known: run i and run j → their match, of pairs that have been matched already.
+        codes: two or more `(samples, features)` matrices of the same samples in the same order, one per run.
+        signed: whether to use the cosine itself or its absolute value, as in `match`.
+        known: (run i, run j) → `Match` for pairs that have already been matched.
+
+    Returns:
+        The mean with its standard error, and the value of each pair.
 
     Example:
         >>> a = torch.tensor([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
@@ -91,7 +101,7 @@ def agreement(
         1.0
     """
     if len(codes) < 2:
-        raise ValueError(f"agreement: {len(codes)} code matrices are given, expected 2 or more")
+        raise ValueError(f"agreement: codes holds {len(codes)} matrices, expected 2 or more")
     per_pair, unmatched = {}, {}
     live = [int(live_features(z).sum()) for z in codes]
     for i, j in itertools.combinations(range(len(codes)), 2):
@@ -109,7 +119,7 @@ def agreement(
 
 
 def _jackknife(per_pair: Mapping[tuple[int, int], float], runs: int) -> float:
-    """Pairs share runs, so their spread is not that of independent numbers: runs are left out instead."""
+    """Return the jackknife error over runs: pairs share runs, so their values are not independent."""
     if runs < 3:
         return float("nan")
     without = [np.mean([value for pair, value in per_pair.items() if run not in pair]) for run in range(runs)]
@@ -117,7 +127,7 @@ def _jackknife(per_pair: Mapping[tuple[int, int], float], runs: int) -> float:
 
 
 def _cosines(a: Any, b: Any) -> Tensor:
-    """`(features of a, features of b)` in float64."""
+    """Return the cosines `(features of a, features of b)` in float64."""
     a, b = for_products(a, "match"), for_products(b, "match")
     if sp.issparse(a) and sp.issparse(b):
         x, y = _sparse_unit_columns(a), _sparse_unit_columns(b)

@@ -1,4 +1,4 @@
-"""Class consistency: does a feature light up for one class only?"""
+"""Class consistency: is a feature active for one class only?"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,23 +15,25 @@ from nonneg.metrics._tally import Tally, tally
 
 @dataclass(frozen=True)
 class ClassConsistency:
-    """Class consistency with what is needed to believe it.
+    """Class consistency, with the values that put it into perspective.
 
     Attributes:
-        value: mean over live features, the paper's figure.
-        supported: mean over features with at least `min_support` active samples. A feature that
-            fires once scores 100%: this figure leaves such luck out.
-        floor: what `supported` would be by chance, the same activations under permuted labels.
+        value: mean over live features, as in the paper.
+        supported: mean over supported features, which have at least `min_support` active samples. A feature that is
+            active on a single sample scores 100% by chance; it does not count here.
+        floor: the chance level of `supported`: its mean under permuted labels.
         excess: `supported - floor`.
-        purity: active entries of their feature's commonest class, as a share of all active entries:
-            features count by their support.
-        entropy: of the classes among a feature's active samples, in nats, mean over supported features;
-            0 where each lights up for one class.
-        live: number of features that are active at all.
-        n_supported: number of features behind `supported`.
-        per_feature: `(features,)`, each feature's share of its commonest class; NaN where dead.
-        per_feature_entropy: `(features,)`, each feature's entropy; NaN where dead.
-        support: `(features,)`, on how many labelled samples each feature is active.
+        purity: share of all active entries that belong to the commonest class of their feature; features count in
+            proportion to their support.
+        entropy: entropy of the classes among a feature's active samples, in nats, averaged over supported features;
+            0 if each feature is active for one class only.
+        live: number of features that are active on at least one labelled sample.
+        n_supported: number of supported features.
+        per_feature: `(features,)` share of the commonest class; NaN for dead features.
+        per_feature_entropy: `(features,)` entropy; NaN for dead features.
+        support: `(features,)` number of labelled samples that each feature is active on.
+        min_support: the number of active samples that a supported feature needs.
+        variant: the choices that define the value.
     """
 
     value: float
@@ -49,11 +51,12 @@ class ClassConsistency:
 
     @property
     def supported_features(self) -> Tensor:
-        """`(features,)` booleans: at least `min_support` active samples."""
+        """`(features,)` booleans: which features have at least `min_support` active samples."""
         return self.support >= max(self.min_support, 1)
 
     @property
     def excess(self) -> float:
+        """By how much `supported` exceeds its chance level."""
         return self.supported - self.floor
 
     def __float__(self) -> float:
@@ -63,14 +66,20 @@ class ClassConsistency:
 def class_consistency(
     z: Any, labels: Any, min_support: int = 10, permutations: int = 20, seed: int = 0
 ) -> ClassConsistency:
-    """Of the samples a feature is active on, the share that its commonest class has, averaged.
+    """Return the share of the commonest class among the samples that a feature is active on, averaged over features.
+
+    An entry is active if its absolute value exceeds 1e-5 of its row's length. Features that are rarely active score
+    high by chance, so compare `supported` with its chance level, `floor`.
 
     Args:
-        z: `(samples, features)`: torch, NumPy or SciPy sparse.
-        labels: `(samples,)` integers; samples with a negative one are unlabelled and left out.
-        min_support: active samples a feature needs to count in `supported`, `entropy` and the floor.
-        permutations: how many times the labels are permuted for the floor; without any it is NaN.
-        seed: of the permutations.
+        z: `(samples, features)` torch, NumPy or SciPy sparse matrix.
+        labels: `(samples,)`, one label per sample. Unlabelled samples (negative, NaN, None or empty) are left out.
+        min_support: number of active samples that a feature needs to count in `supported`, `entropy` and `floor`.
+        permutations: number of random permutations of the labels behind `floor`; 0 makes it NaN.
+        seed: random seed of the permutations.
+
+    Returns:
+        The mean, its chance level and the values per feature.
 
     Example:
         >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
@@ -79,13 +88,13 @@ def class_consistency(
     """
     check(z, "class_consistency")
     y = as_labels(labels, z.shape[0], "class_consistency").numpy()
-    given, generator = y[y >= 0].astype(np.int32), torch.Generator().manual_seed(seed)
-    permuted = [given[torch.randperm(len(given), generator=generator).numpy()] for _ in range(permutations)]
-    return consistency_of(tally(z, y >= 0, np.stack([given, *permuted]), "class_consistency"), min_support)
+    true, generator = y[y >= 0].astype(np.int32), torch.Generator().manual_seed(seed)
+    permuted = [true[torch.randperm(len(true), generator=generator).numpy()] for _ in range(permutations)]
+    return consistency_of(tally(z, y >= 0, np.stack([true, *permuted]), "class_consistency"), min_support)
 
 
 def consistency_of(counted: Tally, min_support: int) -> ClassConsistency:
-    """The figures of counts."""
+    """Return the result of `class_consistency` from counts."""
     support = counted.support
     live, supported = support > 0, support >= max(min_support, 1)
     per_feature, chance = counted.commonest / support.double(), counted.by_chance

@@ -1,4 +1,4 @@
-"""One view of the kinds of input a metric takes: torch, NumPy or SciPy sparse, on any device."""
+"""The inputs of metrics: codes as torch, NumPy or SciPy sparse matrices, on any device."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from nonneg.codes import EPSILON
+from nonneg.codes import active, unit_rows
 
 _DENSE = 0.1
 _NON_FINITE = "{}: z holds NaN or infinite values, expected finite ones"
@@ -16,7 +16,7 @@ _NON_FINITE = "{}: z holds NaN or infinite values, expected finite ones"
 
 @dataclass(frozen=True)
 class Entries:
-    """Where a code matrix is active, as coordinate lists, rows ascending."""
+    """The active entries of a code matrix as coordinate lists, with ascending rows."""
 
     rows: Tensor
     columns: Tensor
@@ -24,16 +24,15 @@ class Entries:
 
 
 def as_dense(z: Any, metric: str) -> Tensor:
-    """`(samples, features)` finite tensor in float32 or better, of a torch, NumPy or SciPy sparse matrix."""
+    """Return a finite `(samples, features)` tensor in float32 or better."""
     check(z, metric)
     if sp.issparse(z):
         z = z.toarray()
     if isinstance(z, np.ndarray):
-        # torch takes neither read-only memory (a map), nor negative strides, nor foreign types: those are copied.
+        # torch accepts no read-only memory (a memory map), negative strides or foreign dtypes: those are copied.
         z = z.astype(np.float64 if z.dtype.char == "g" else z.dtype.newbyteorder("="), copy=False)
         z = torch.from_numpy(z if z.flags.writeable and z.flags.c_contiguous else z.copy())
-    # Sums over thousands of samples are taken in at least float32.
-    z = z.detach().cpu() if z.device.type == "mps" else z.detach()  # which has no float64
+    z = z.detach().cpu() if z.device.type == "mps" else z.detach()  # MPS has no float64
     dense: Tensor = z.to(torch.promote_types(z.dtype, torch.float32))
     if not bool(dense.isfinite().all()):
         raise ValueError(_NON_FINITE.format(metric))
@@ -41,15 +40,15 @@ def as_dense(z: Any, metric: str) -> Tensor:
 
 
 def as_csr(z: Any, metric: str) -> sp.csr_array:
-    """`(samples, features)` in float64, each entry once, features ascending; of any input on the CPU."""
+    """Return `(samples, features)` in float64 with sorted, unique entries; `z` is on the CPU."""
     csr = canonical_csr(z, metric)
-    # Types of one kind: kernels are compiled once.
+    # The same dtypes for every input, so that kernels are compiled once.
     parts = csr.data.astype(np.float64), csr.indices.astype(np.int64), csr.indptr.astype(np.int64)
     return sp.csr_array(parts, shape=csr.shape)
 
 
 def canonical_csr(z: Any, metric: str) -> sp.csr_array:
-    """`as_csr` in the input's own types, and where it can be without a copy: not to be written to."""
+    """Return `as_csr` in the dtypes of the input, without a copy where possible: do not write to it."""
     check(z, metric)
     csr = sp.csr_array(z if sp.issparse(z) else as_dense(z, metric).numpy())
     if not csr.has_canonical_format:
@@ -61,7 +60,7 @@ def canonical_csr(z: Any, metric: str) -> sp.csr_array:
 
 
 def for_products(z: Any, metric: str) -> Any:
-    """CSR where `z` is sparse or, on the CPU, zero nearly everywhere: products are faster then; else as given."""
+    """Return CSR where `z` is sparse or, on the CPU, mostly zero: products are faster then. Otherwise `z` itself."""
     check(z, metric)
     if sp.issparse(z) or on_gpu(z):
         return z
@@ -69,62 +68,31 @@ def for_products(z: Any, metric: str) -> Any:
     return canonical_csr(dense, metric) if int(dense.count_nonzero()) < _DENSE * dense.numel() else dense
 
 
-def row_lengths(csr: sp.csr_array) -> Any:
-    """`(samples,)` Euclidean lengths: in float64, where squares of float32 numbers neither overflow nor vanish."""
-    return np.sqrt(np.bincount(row_numbers(csr), weights=csr.data**2, minlength=csr.shape[0]))
-
-
-def row_numbers(csr: sp.csr_array) -> Any:
-    """`(entries,)`: the row of each stored entry."""
-    return np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
-
-
-def unit_csr(z: Any, metric: str) -> sp.csr_array:
-    """`as_csr` with rows of length 1; an empty row stays empty."""
-    csr = as_csr(z, metric)
-    lengths = row_lengths(csr)
-    lengths[lengths == 0] = 1
-    csr.data /= np.repeat(lengths, np.diff(csr.indptr))
-    return csr
-
-
-def unit_rows(z: Tensor) -> Tensor:
-    """Rows of length 1; an empty row stays empty. Scaled by its peak first: squares of large entries overflow."""
-    peak = z.abs().amax(dim=1, keepdim=True)
-    scaled = z / peak.masked_fill(peak == 0, 1)
-    length = scaled.square().sum(dim=1, keepdim=True).sqrt()
-    return scaled / length.masked_fill(length == 0, 1)
-
-
 def unit_columns(z: Tensor) -> Tensor:
-    """Columns of length 1; a dead column stays zero."""
+    """Return the columns scaled to length 1; a dead column stays zero."""
     return unit_rows(z.T).T if z.numel() else z
 
 
 def active_entries(z: Any, metric: str) -> Entries:
-    """Entries above the threshold in absolute value, rows L2-normalised first."""
+    """Return where `z` is active, as `nonneg.codes` defines it."""
     if sp.issparse(z):
-        csr = as_csr(z, metric)
-        rows, columns = row_numbers(csr), csr.indices
-        kept = np.abs(csr.data) > np.repeat(EPSILON * row_lengths(csr), np.diff(csr.indptr))
-        if not kept.all():
-            rows, columns = rows[kept], columns[kept]
-        return Entries(torch.from_numpy(rows), torch.from_numpy(columns), csr.shape)
-    dense = unit_rows(as_dense(z, metric))
-    rows, columns = (dense.abs() > EPSILON).nonzero(as_tuple=True)
-    return Entries(rows, columns, (dense.shape[0], dense.shape[1]))
+        found = active(canonical_csr(z, metric)).tocoo().coords
+        rows, columns = (torch.from_numpy(numbers.astype(np.int64)) for numbers in found)
+    else:
+        rows, columns = active(as_dense(z, metric)).nonzero(as_tuple=True)
+    return Entries(rows, columns, (z.shape[0], z.shape[1]))
 
 
 def on_gpu(z: Any) -> bool:
-    """Whether `z` lives where only torch reaches it."""
+    """Return whether `z` is a tensor outside the CPU's memory."""
     return isinstance(z, Tensor) and z.device.type != "cpu"
 
 
 def check(z: Any, metric: str) -> None:
-    """Refuse what is not a floating matrix with samples and features."""
+    """Check that `z` is a non-empty floating-point matrix."""
     known = isinstance(z, Tensor | np.ndarray) or sp.issparse(z)
     if not known or not (z.is_floating_point() if isinstance(z, Tensor) else z.dtype.kind == "f"):
         found = z.dtype if known else type(z).__name__
-        raise TypeError(f"{metric}: z is {found}, expected a floating torch, NumPy or SciPy sparse matrix")
+        raise TypeError(f"{metric}: z is {found}, expected a floating-point torch, NumPy or SciPy sparse matrix")
     if z.ndim != 2 or 0 in z.shape:
-        raise ValueError(f"{metric}: z has shape {tuple(z.shape)}, expected (samples, features), neither of them 0")
+        raise ValueError(f"{metric}: z has shape {tuple(z.shape)}, expected a non-empty (samples, features)")

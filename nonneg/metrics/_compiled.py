@@ -1,4 +1,4 @@
-"""Codes as lists for compiled loops, and threads to run those in. Imported on first use, as numba is slow to load."""
+"""Codes as lists for compiled loops, and threads to run them in. Imported on first use: numba is slow to load."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,25 +10,25 @@ from nonneg.compiled import Function, Lists, compiled
 
 
 def row_lists(csr: sp.csr_array) -> Lists:
-    """Of each row, its features."""
+    """Return the features of each row."""
     return Lists(csr.indptr, csr.indices, csr.data)
 
 
 def column_lists(csr: sp.csr_array) -> Lists:
-    """Of each feature, the rows it is in."""
+    """Return the rows of each feature (inverted lists)."""
     csc = csr.tocsc()
     return Lists(csc.indptr.astype("int64"), csc.indices.astype("int64"), csc.data)
 
 
 def compiled_in_any_order(function: Function) -> Function:
-    """`compiled`, for sums and maxima of finite numbers that may be taken several at a time."""
+    """Compile sums and maxima of finite numbers so that they may be vectorised, which changes their order."""
     return compiled(function, fastmath={"reassoc", "nnan", "nsz"})
 
 
 def in_threads(work: Callable[[int, int], object], total: int, block: int) -> None:
-    """`work(first, last)` for blocks of 0..total, in as many threads as torch has.
+    """Call `work(first, last)` for blocks of 0..total, in as many threads as torch uses.
 
-    Python's threads rather than numba's: those neither survive a fork nor take calls from two threads.
+    These are Python threads: numba's neither survive a fork nor accept calls from two threads.
     """
     blocks = [(first, min(first + block, total)) for first in range(0, total, block)]
     threads = min(torch.get_num_threads(), len(blocks))

@@ -1,4 +1,4 @@
-"""Labels as the metrics take them: integers, of which negative ones stand for "unlabelled"."""
+"""The labels of metrics: one per sample; `nonneg.labels` defines which samples are unlabelled."""
 
 from typing import Any
 
@@ -7,32 +7,26 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from nonneg.labels import label_numbers
 from nonneg.metrics._codes import check
 
 
 def as_labels(labels: Any, samples: int, metric: str, name: str = "labels") -> Tensor:
-    """`(samples,)` integers on the CPU, renumbered 0..classes-1; -1 where unlabelled, that is, negative."""
-    y = as_integers(labels, samples, metric, name)
-    known = y >= 0
-    if not known.any():
-        raise ValueError(f"{metric}: {name} are all negative, that is, unlabelled; expected some that are 0 or more")
-    renumbered = np.full(samples, -1)
-    renumbered[known] = np.unique(y[known], return_inverse=True)[1]
-    return torch.from_numpy(renumbered)
+    """Return `(samples,)` integers on the CPU, numbered from 0; -1 where unlabelled."""
+    numbers, _ = label_numbers(_checked(labels, samples, metric, name), f"{metric}: {name}")
+    return torch.from_numpy(numbers)
 
 
-def as_integers(labels: Any, samples: int, metric: str, name: str = "labels") -> Any:
-    """`(samples,)` integers as they are, a NumPy array of int64."""
-    if labels is None:
-        raise TypeError(f"{metric}: {name} are missing; it needs one integer label a sample")
-    given = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.array(labels)
-    if given.dtype.kind not in "iub" or given.shape != (samples,):
-        raise ValueError(f"{metric}: {name} are {given.dtype} of shape {given.shape}, expected {samples} integers")
-    return given.astype(np.int64)
+def as_integers(labels: Any, samples: int, metric: str) -> Tensor:
+    """Return `(samples,)` integers on the CPU, not renumbered: the numbers mean the same in every batch."""
+    given = np.asarray(_checked(labels, samples, metric, "labels"))
+    if given.dtype.kind not in "iub":
+        raise ValueError(f"{metric}: labels is {given.dtype}, expected integers")
+    return torch.from_numpy(given.astype(np.int64))
 
 
 def labelled(z: Any, labels: Any, metric: str) -> tuple[Any, Tensor, Tensor]:
-    """The samples that have a label, their labels 0..classes-1, and `(samples,)` booleans: which ones these are."""
+    """Return the labelled samples, their labels from 0, and `(samples,)` booleans: which samples are labelled."""
     check(z, metric)
     y = as_labels(labels, z.shape[0], metric)
     known = y >= 0
@@ -40,3 +34,12 @@ def labelled(z: Any, labels: Any, metric: str) -> tuple[Any, Tensor, Tensor]:
         return z, y, known
     kept = known.to(z.device) if isinstance(z, Tensor) else known.numpy()
     return (sp.csr_array(z) if sp.issparse(z) else z)[kept], y[known], known
+
+
+def _checked(labels: Any, samples: int, metric: str, name: str) -> Any:
+    if labels is None:
+        raise TypeError(f"{metric}: {name} is None, expected one label per sample")
+    given = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else labels
+    if np.shape(given) != (samples,):
+        raise ValueError(f"{metric}: {name} has shape {np.shape(given)}, expected ({samples},), one label per sample")
+    return given

@@ -1,4 +1,4 @@
-"""The loops of `_leave_one_out`, compiled: what a feature leaves unchanged is not computed again."""
+"""The loops of `_leave_one_out`, compiled. Similarities that a feature does not affect are not recomputed."""
 
 import math
 from typing import Any, NamedTuple
@@ -8,28 +8,28 @@ import numpy as np
 from nonneg.compiled import Lists, compiled
 from nonneg.metrics._compiled import compiled_in_any_order
 
-# A float64 of this size has no room for fractions: adding it rounds, and leaves the whole number in the lowest bits.
+# A float64 of this size has no bits for fractions: adding it rounds, and leaves the integer in the lowest bits.
 _ROUNDS = 1.5 * 2.0**52
-# ln 2 in two parts; the first has zeros enough at its end to be multiplied by small whole numbers exactly.
+# ln 2 in two parts; the first ends in enough zero bits to be multiplied by small integers exactly.
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 _LARGEST = 700.0
-_TOGETHER = 2**13  # so that they stay in the fastest memory
+_AT_ONCE = 2**13  # few enough to stay in the fastest cache
 
 
 class Factors(NamedTuple):
-    """What scales a row back to length 1 without an entry, for each entry of the lists; 1 if it stays as it is."""
+    """For each entry of the lists, the factor that scales its row to length 1 again without it; 1 for no change."""
 
     rows: Any
     candidates: Any
-    holders: Any
+    inverted: Any
 
 
 @compiled
 def _exponentials(values: Any, wholes: Any) -> None:
-    """Replace `values` by their exponentials, to 1e-14, with values beyond ±700 taken as that.
+    """Replace `values` by their exponentials, to 1e-14; values beyond ±700 are clamped.
 
-    exp(x) = 2^n exp(r) with |r| < 0.35, and exp(r) is its series. Unlike calls of exp this runs
-    several values at a time, which is five times as fast. `wholes` is memory of the same size.
+    exp(x) = 2^n exp(r) with |r| < 0.35, and exp(r) is its Taylor series. Unlike calls of exp, this loop is
+    vectorised, which makes it five times as fast. `wholes` is scratch memory of the same size.
     """
     for i in range(len(values)):
         x = min(max(values[i], -_LARGEST), _LARGEST)
@@ -71,7 +71,7 @@ def _peak(values: Any) -> float:
 
 @compiled
 def _loss(similarity: Any, own: int, scale: float, work: Any, wholes: Any) -> float:
-    """−log softmax of `similarity * scale` at `own`."""
+    """Return −log softmax of `similarity * scale` at `own`."""
     peak = _peak(similarity) * scale
     for i in range(len(similarity)):
         work[i] = similarity[i] * scale - peak
@@ -80,12 +80,12 @@ def _loss(similarity: Any, own: int, scale: float, work: Any, wholes: Any) -> fl
 
 
 @compiled
-def _remove(similarity: Any, feature: int, value: float, holders: Lists, factors: Any, changed: Any) -> None:
-    """Fill `changed` with an anchor's similarities without a feature in which it has `value`, before its own factor."""
+def _remove(similarity: Any, feature: int, value: float, inverted: Lists, factors: Any, changed: Any) -> None:
+    """Fill `changed` with the similarities without a feature whose value in the anchor is `value`."""
     changed[:] = similarity
-    for held in range(holders.starts[feature], holders.starts[feature + 1]):
-        other = holders.places[held]
-        changed[other] = (changed[other] - value * holders.values[held]) * factors[held]
+    for entry in range(inverted.starts[feature], inverted.starts[feature + 1]):
+        other = inverted.places[entry]
+        changed[other] = (changed[other] - value * inverted.values[entry]) * factors[entry]
 
 
 @compiled
@@ -100,17 +100,17 @@ def gains(
     similarities: Any,
     rows: Lists,
     candidates: Lists,
-    holders: Lists,
+    inverted: Lists,
     factors: Factors,
     temperature: float,
     first: int,
     found: Any,
 ) -> None:
-    """Fill `found` `(anchors, features)`, zeros so far, for anchors `first` on."""
+    """Fill `found`, `(anchors, features)` zeros so far, for the anchors from `first` on."""
     samples, features = similarities.shape[1], found.shape[1]
     work, wholes, changed, again = np.empty(samples), np.empty(samples), np.empty(samples), np.empty(samples)
     others_changed = bool(np.any(factors.candidates != 1.0))
-    room = features + _TOGETHER
+    room = features + _AT_ONCE
     logits, wholes_of_logits, places = np.empty(room), np.empty(room), np.empty(room, np.int64)
     added, removed, own_factor = np.empty(features), np.empty(features), np.empty(features)
     is_active = np.zeros(features, np.bool_)
@@ -118,41 +118,41 @@ def gains(
         similarity, found_here = similarities[anchor - first], found[anchor - first]
         peak = _peak(similarity) / temperature
         loss = _loss(similarity, anchor, 1 / temperature, work, wholes)
-        total = _sum(work)  # of exponentials, `peak` subtracted
+        total = _sum(work)  # of the exponentials of logits less `peak`
         is_active[:] = False
         if others_changed:
             for entry in range(rows.starts[anchor], rows.starts[anchor + 1]):
                 is_active[rows.places[entry]] = True
-            # Of a feature the anchor lacks, only rows that have it become longer, and only similar ones count.
+            # Removing a feature that the anchor lacks only rescales the rows that have it.
             added[:], removed[:], own_factor[:] = 0.0, 0.0, 1.0
-            met = 0
+            count = 0
             for other in range(samples):
                 if similarity[other] == 0.0:
                     continue
-                if met > _TOGETHER:
-                    _add_exponentials(logits[:met], wholes_of_logits, places, added)
-                    met = 0
+                if count > _AT_ONCE:
+                    _add_exponentials(logits[:count], wholes_of_logits, places, added)
+                    count = 0
                 for entry in range(candidates.starts[other], candidates.starts[other + 1]):
                     feature = candidates.places[entry]
                     if not is_active[feature]:
-                        logits[met] = similarity[other] * factors.candidates[entry] / temperature - peak
-                        places[met] = feature
-                        met += 1
+                        logits[count] = similarity[other] * factors.candidates[entry] / temperature - peak
+                        places[count] = feature
+                        count += 1
                         removed[feature] += work[other]
                         if other == anchor:
                             own_factor[feature] = factors.candidates[entry]
-            _add_exponentials(logits[:met], wholes_of_logits, places, added)
+            _add_exponentials(logits[:count], wholes_of_logits, places, added)
             for feature in range(features):
                 if removed[feature] == 0.0:
                     continue
-                # A difference of nearly equal numbers is noise, and so is what was too large: all of it again.
+                # A difference of nearly equal numbers would be rounding error, and very large sums overflow: recompute.
                 if removed[feature] < 0.999 * total and added[feature] < 1e250:
                     without = math.log(total - removed[feature] + added[feature])
                     found_here[feature] = peak + without - similarity[anchor] * own_factor[feature] / temperature - loss
                 else:
-                    _remove(similarity, feature, 0.0, holders, factors.holders, changed)
+                    _remove(similarity, feature, 0.0, inverted, factors.inverted, changed)
                     found_here[feature] = _loss(changed, anchor, 1 / temperature, again, wholes) - loss
         for entry in range(rows.starts[anchor], rows.starts[anchor + 1]):
             feature = rows.places[entry]
-            _remove(similarity, feature, rows.values[entry], holders, factors.holders, changed)
+            _remove(similarity, feature, rows.values[entry], inverted, factors.inverted, changed)
             found_here[feature] = _loss(changed, anchor, factors.rows[entry] / temperature, work, wholes) - loss

@@ -1,6 +1,6 @@
-"""Cosines of sparse rows by lists of who holds a feature, and what the metrics of neighbours count in them.
+"""Cosines of sparse rows from inverted lists, and the counts that retrieval metrics take from them, compiled.
 
-Scores are sums in float64 in ascending order of features. Rows have length 1.
+Rows have length 1. Scores are float64 sums in ascending order of features.
 """
 
 from typing import Any
@@ -11,17 +11,17 @@ from nonneg.compiled import Lists, compiled
 
 
 @compiled
-def _score(queries: Lists, query: int, holders: Lists, scores: Any) -> None:
+def _score(queries: Lists, query: int, inverted: Lists, scores: Any) -> None:
     scores[:] = 0.0
     for entry in range(queries.starts[query], queries.starts[query + 1]):
         feature, value = queries.places[entry], queries.values[entry]
-        for held in range(holders.starts[feature], holders.starts[feature + 1]):
-            scores[holders.places[held]] += value * holders.values[held]
+        for posting in range(inverted.starts[feature], inverted.starts[feature + 1]):
+            scores[inverted.places[posting]] += value * inverted.values[posting]
 
 
 @compiled
 def _sink(heap: Any, place: int) -> None:
-    """Let the value at `place` sink until none below it is smaller."""
+    """Move the value at `place` down the heap until no value below it is smaller."""
     value = heap[place]
     while True:
         below = 2 * place + 1
@@ -38,7 +38,7 @@ def _sink(heap: Any, place: int) -> None:
 
 @compiled
 def _largest(scores: Any, heap: Any) -> None:
-    """Fill `heap` with the largest scores, the least of them first."""
+    """Fill `heap` with the largest scores; the smallest of them comes first."""
     k = len(heap)
     heap[:] = scores[:k]
     for place in range(k // 2 - 1, -1, -1):
@@ -51,16 +51,16 @@ def _largest(scores: Any, heap: Any) -> None:
 
 @compiled
 def precision(
-    rows: Lists, holders: Lists, labels: Any, k: int, tolerance: float, first: int, last: int, found: Any
+    rows: Lists, inverted: Lists, labels: Any, k: int, tolerance: float, first: int, last: int, found: Any
 ) -> None:
-    """Fill `found` with the share of hits expected among the `k` nearest, of queries `first` to `last`."""
+    """Fill `found` with the expected share of hits among the `k` nearest, for queries `first` to `last`."""
     scores, heap = np.empty(len(labels)), np.empty(k)
     for query in range(first, last):
-        _score(rows, query, holders, scores)
+        _score(rows, query, inverted, scores)
         scores[query] = -np.inf
         _largest(scores, heap)
         least = heap[0] - tolerance
-        nearer, nearer_hits, level, level_hits = 0, 0, 0, 0
+        nearer, nearer_hits, tied, tied_hits = 0, 0, 0, 0
         for other in range(len(labels)):
             if scores[other] >= least:
                 hit = labels[other] == labels[query]
@@ -68,16 +68,16 @@ def precision(
                     nearer += 1
                     nearer_hits += hit
                 else:
-                    level += 1
-                    level_hits += hit
-        found[query] = (nearer_hits + level_hits / level * (k - nearer)) / k
+                    tied += 1
+                    tied_hits += hit
+        found[query] = (nearer_hits + tied_hits / tied * (k - nearer)) / k
 
 
 @compiled
 def average_precision(
-    rows: Lists, holders: Lists, labels: Any, k: int, tolerance: float, first: int, last: int, found: Any
+    rows: Lists, inverted: Lists, labels: Any, k: int, tolerance: float, first: int, last: int, found: Any
 ) -> None:
-    """Fill `found` with the expected average precision of queries `first` to `last`; NaN where none is relevant."""
+    """Fill `found` with the expected average precision of queries `first` to `last`; NaN without relevant samples."""
     samples = len(labels)
     relevant = np.bincount(labels)[labels] - 1
     scores, heap = np.empty(samples), np.empty(k)
@@ -86,7 +86,7 @@ def average_precision(
         if relevant[query] == 0:
             found[query] = np.nan
             continue
-        _score(rows, query, holders, scores)
+        _score(rows, query, inverted, scores)
         scores[query] = -np.inf
         _largest(scores, heap)
         candidates = 0
@@ -97,33 +97,33 @@ def average_precision(
                 candidates += 1
         nearest = np.sort(heap)[::-1]
         total = 0.0
-        nearer, nearer_hits, level, level_hits = 0, 0, 0, 0
+        nearer, nearer_hits, tied, tied_hits = 0, 0, 0, 0
         for rank in range(k):
             if rank == 0 or nearest[rank] != nearest[rank - 1]:
-                nearer, nearer_hits, level, level_hits = 0, 0, 0, 0
+                nearer, nearer_hits, tied, tied_hits = 0, 0, 0, 0
                 for candidate in range(candidates):
                     if close[candidate] > nearest[rank] + tolerance:
                         nearer += 1
                         nearer_hits += hits[candidate]
                     elif close[candidate] >= nearest[rank] - tolerance:
-                        level += 1
-                        level_hits += hits[candidate]
-            # As in `_retrieval`: the hits expected up to this rank, given one at it.
-            others = (rank - nearer) * max(level_hits - 1, 0) / max(level - 1, 1)
-            total += level_hits / level * (nearer_hits + 1 + others) / (rank + 1)
+                        tied += 1
+                        tied_hits += hits[candidate]
+            # As in `_retrieval`: the expected number of hits up to this rank, given a hit at it.
+            others = (rank - nearer) * max(tied_hits - 1, 0) / max(tied - 1, 1)
+            total += tied_hits / tied * (nearer_hits + 1 + others) / (rank + 1)
         found[query] = total / min(relevant[query], k)
 
 
 @compiled
-def recall(queries: Lists, holders: Lists, k: int, tolerance: float, first: int, last: int, found: Any) -> None:
-    """Fill `found` with the chance that a query's own row is among the `k` nearest, of queries `first` to `last`."""
+def recall(queries: Lists, inverted: Lists, k: int, tolerance: float, first: int, last: int, found: Any) -> None:
+    """Fill `found` with the chance that a query's own row is among the `k` nearest, for queries `first` to `last`."""
     scores = np.empty(len(found))
     for query in range(first, last):
-        _score(queries, query, holders, scores)
-        nearer, level = 0, 0
+        _score(queries, query, inverted, scores)
+        nearer, tied = 0, 0
         for score in scores:
             if score > scores[query] + tolerance:
                 nearer += 1
             elif score >= scores[query] - tolerance:
-                level += 1
-        found[query] = min(max((k - nearer) / level, 0.0), 1.0)
+                tied += 1
+        found[query] = min(max((k - nearer) / tied, 0.0), 1.0)

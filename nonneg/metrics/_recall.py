@@ -1,25 +1,24 @@
-"""Recall across two views: does a row of one find its own row of the other?"""
+"""Recall across two sets of codes: does a row of one find its own row of the other?"""
 
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from nonneg.metrics._codes import as_dense, check, for_products, on_gpu, unit_csr, unit_rows
-
-# Queries at a time, and cosines taken as equal: as in `_retrieval`.
-_CHUNK = 1024
-_TOLERANCE = 1e-9
+from nonneg.codes import unit_rows
+from nonneg.metrics._codes import as_csr, as_dense, check, for_products, on_gpu
+from nonneg.metrics._retrieval import TOLERANCE, query_blocks
 
 
 def recall_at_k(a: Any, b: Any, k: int = 1) -> float:
-    """Share of the rows of `a` that have their own row of `b` among the `k` nearest of all rows of `b`, by cosine.
+    """Return the share of rows of `a` whose own row of `b` is among the `k` nearest rows of `b`, by cosine.
 
-    Rows at equal distance count by their share: one of two that are level for the last place counts a half.
+    Ties are counted by their expected share: a row that is tied with one other for the last place counts one half.
+    Cosines within 1e-9 are tied. At most 2²⁵ similarities are held at a time.
 
     Args:
-        a, b: `(samples, features)`, row i of both belonging together: torch, NumPy or SciPy sparse.
-        k: neighbours.
+        a, b: `(samples, features)` torch, NumPy or SciPy sparse matrices; row i of both belong together.
+        k: number of neighbours.
 
     Example:
         >>> a = np.array([[1.0, 0.0], [0.6, 0.8]])
@@ -29,28 +28,32 @@ def recall_at_k(a: Any, b: Any, k: int = 1) -> float:
     for z in (a, b):
         check(z, "recall_at_k")
     if a.shape != b.shape:
-        raise ValueError(f"recall_at_k: a has shape {tuple(a.shape)} and b {tuple(b.shape)}, expected the same")
+        raise ValueError(f"recall_at_k: a has shape {tuple(a.shape)} and b {tuple(b.shape)}, expected equal shapes")
     samples = int(a.shape[0])
     if not 0 < k <= samples:
         raise ValueError(f"recall_at_k: k is {k}, expected 1 to {samples} for {samples} samples")
     a, b = for_products(a, "recall_at_k"), for_products(b, "recall_at_k")
     if sp.issparse(a) and sp.issparse(b):
-        from nonneg.metrics import _neighbour_kernel as kernel
-        from nonneg.metrics._compiled import column_lists, in_threads, row_lists
-
-        queries, holders = row_lists(unit_csr(a, "recall_at_k")), column_lists(unit_csr(b, "recall_at_k"))
-        chances = np.empty(samples)
-        in_threads(
-            lambda first, last: kernel.recall(queries, holders, k, _TOLERANCE, first, last, chances), samples, 256
-        )
-        return float(chances.mean())
+        return _in_threads(unit_rows(as_csr(a, "recall_at_k")), unit_rows(as_csr(b, "recall_at_k")), k)
     x, y = as_dense(a, "recall_at_k"), as_dense(b, "recall_at_k")
     device = x.device if on_gpu(x) else y.device
-    rows, others = unit_rows(x.to(device).double()), unit_rows(y.to(device).double())
+    queries, candidates = unit_rows(x.to(device).double()), unit_rows(y.to(device).double())
     found = 0.0
-    for start in range(0, samples, _CHUNK):
-        similarity = rows[start : start + _CHUNK] @ others.T
-        own = similarity.diagonal(start)[:, None]
-        nearer, level = (similarity > own + _TOLERANCE).sum(1), ((similarity - own).abs() <= _TOLERANCE).sum(1)
-        found += float(((k - nearer) / level.double()).clamp(0, 1).sum())
+    for first, last in query_blocks(samples, samples):
+        similarity = queries[first:last] @ candidates.T
+        own = similarity.diagonal(first)[:, None]
+        nearer = (similarity > own + TOLERANCE).sum(1)
+        tied = (similarity >= own - TOLERANCE).sum(1) - nearer
+        found += float(((k - nearer) / tied.double()).clamp(0, 1).sum())
     return found / samples
+
+
+def _in_threads(queries: sp.csr_array, candidates: sp.csr_array, k: int) -> float:
+    from nonneg.metrics import _neighbour_kernel as kernel
+    from nonneg.metrics._compiled import column_lists, in_threads, row_lists
+
+    rows, inverted, chances = row_lists(queries), column_lists(candidates), np.empty(queries.shape[0])
+    in_threads(
+        lambda first, last: kernel.recall(rows, inverted, k, TOLERANCE, first, last, chances), len(chances), block=256
+    )
+    return float(chances.mean())

@@ -1,4 +1,4 @@
-"""Retrieval: are a sample's nearest neighbours (cosine, itself left out) of its own class?"""
+"""Retrieval: do the nearest neighbours of a sample (by cosine, without itself) have its label?"""
 
 from collections.abc import Iterator
 from typing import Any, Literal, overload
@@ -8,13 +8,15 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from nonneg.metrics._codes import as_dense, for_products, unit_csr, unit_rows
+from nonneg.codes import unit_rows
+from nonneg.metrics._codes import as_csr, as_dense, for_products
 from nonneg.metrics._labels import labelled
 
-# Queries at a time: similarities take chunk x samples entries.
-_CHUNK = 1024
-# Cosines this close are equal: sums in another order differ by less, in float64, as all of them are taken.
-_TOLERANCE = 1e-9
+TOLERANCE = 1e-9
+"""Cosines this close count as tied: in float64, the order of summation changes them by less."""
+# Similarities held at a time: 2**25 in float64 take 256 MiB.
+_ENTRIES = 2**25
+_MOST_QUERIES = 1024
 
 
 @overload
@@ -22,24 +24,26 @@ def precision_at_k(z: Any, labels: Any, k: int = 10, reduce: Literal[True] = Tru
 @overload
 def precision_at_k(z: Any, labels: Any, k: int = 10, *, reduce: Literal[False]) -> Tensor: ...
 def precision_at_k(z: Any, labels: Any, k: int = 10, reduce: bool = True) -> float | Tensor:
-    """Share of a sample's `k` nearest neighbours that have its label, averaged over samples.
+    """Return the share of the `k` nearest neighbours that have the label of the query, averaged over samples.
 
-    Neighbours at equal distance (sparse codes have many) count by their expected share, so the
-    figure does not depend on the order of the samples.
+    Every labelled sample is a query; its neighbours are the other labelled samples, ranked by cosine. Ties, which
+    sparse codes often have, are counted by their expected share under a random order, so that the result does not
+    depend on the order of the samples. Cosines within 1e-9 are tied. At most 2²⁵ similarities are held at a time.
 
     Args:
-        z: `(samples, features)`: torch, NumPy or SciPy sparse.
-        labels: `(samples,)` integers; samples with a negative one are neither queries nor neighbours.
-        k: neighbours, fewer than there are labelled samples.
-        reduce: False gives the `(samples,)` figures behind the mean, NaN where unlabelled.
+        z: `(samples, features)` torch, NumPy or SciPy sparse matrix.
+        labels: `(samples,)`, one label per sample. Unlabelled samples (negative, NaN, None or empty) are neither
+            queries nor neighbours.
+        k: number of neighbours, smaller than the number of labelled samples.
+        reduce: whether to average. If False, return the `(samples,)` values, NaN for unlabelled samples.
 
     Example:
         >>> z = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
         >>> precision_at_k(z, [0, 0, 1, 1], k=1)
         1.0
     """
-    each = _each_sample(z, labels, k, "precision_at_k", average=False)
-    return float(each.nanmean()) if reduce else each
+    per_sample = _per_sample(z, labels, k, "precision_at_k", average=False)
+    return float(per_sample.nanmean()) if reduce else per_sample
 
 
 @overload
@@ -47,40 +51,53 @@ def mean_average_precision(z: Any, labels: Any, k: int = 10, reduce: Literal[Tru
 @overload
 def mean_average_precision(z: Any, labels: Any, k: int = 10, *, reduce: Literal[False]) -> Tensor: ...
 def mean_average_precision(z: Any, labels: Any, k: int = 10, reduce: bool = True) -> float | Tensor:
-    """mAP@k: precision at each hit among the `k` nearest, over min(k, same-class samples), averaged.
+    """Return mAP@k: the precision at each hit among the `k` nearest neighbours, averaged over samples.
 
-    Samples that are alone in their class are left out. Neighbours at equal distance count by their
-    expectation over a random order, as in `precision_at_k`.
+    The average precision of a query is the sum of the precision at the rank of each hit, divided by the largest
+    possible number of hits, min(k, other samples of its class). Queries that are alone in their class are left out.
+    Neighbours, ties and memory are as in `precision_at_k`.
 
     Args:
-        z: `(samples, features)`: torch, NumPy or SciPy sparse.
-        labels: `(samples,)` integers; samples with a negative one are neither queries nor neighbours.
-        k: neighbours, fewer than there are labelled samples.
-        reduce: False gives the `(samples,)` figures behind the mean, NaN where unlabelled or alone.
+        z: `(samples, features)` torch, NumPy or SciPy sparse matrix.
+        labels: `(samples,)`, one label per sample. Unlabelled samples (negative, NaN, None or empty) are neither
+            queries nor neighbours.
+        k: number of neighbours, smaller than the number of labelled samples.
+        reduce: whether to average. If False, return the `(samples,)` values, NaN for samples that are unlabelled or
+            alone in their class.
 
     Example:
         >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.2], [0.9, 0.1]])
         >>> mean_average_precision(z, [0, 0, 1], k=2)
         0.5
     """
-    each = _each_sample(z, labels, k, "mean_average_precision", average=True)
-    return float(each.nanmean()) if reduce else each
+    per_sample = _per_sample(z, labels, k, "mean_average_precision", average=True)
+    return float(per_sample.nanmean()) if reduce else per_sample
 
 
-def _each_sample(z: Any, labels: Any, k: int, metric: str, average: bool) -> Tensor:
-    """`(samples,)` in float64, on the CPU."""
+def query_blocks(queries: int, candidates: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges (first, last) of queries whose similarities to all candidates fit into 256 MiB."""
+    rows = max(1, min(_MOST_QUERIES, _ENTRIES // candidates))
+    for first in range(0, queries, rows):
+        yield first, min(first + rows, queries)
+
+
+def _per_sample(z: Any, labels: Any, k: int, metric: str, average: bool) -> Tensor:
+    """Return `(samples,)` values in float64, on the CPU."""
     z, y, known = labelled(z, labels, metric)
     if not 0 < k < len(y):
         raise ValueError(f"{metric}: k is {k}, expected 1 to {len(y) - 1} for {len(y)} labelled samples")
     z = for_products(z, metric)
     if sp.issparse(z):
-        found = _in_threads(unit_csr(z, metric), y, k, average)
+        found = _in_threads(unit_rows(as_csr(z, metric)), y, k, average)
     else:
+        units, y = unit_rows(as_dense(z, metric).double()), y.to(z.device)
         measure = _average_precision if average else _precision
-        found = torch.cat([measure(similarity, same, k) for similarity, same in _queries(as_dense(z, metric), y)])
-    each = torch.full((len(known),), float("nan"), dtype=torch.float64)
-    each[known] = found.cpu()
-    return each
+        # A block is dropped before the next one is computed: nothing but the call refers to it.
+        blocks = query_blocks(len(y), len(y))
+        found = torch.cat([measure(*_block(units, y, first, last), k) for first, last in blocks])
+    per_sample = torch.full((len(known),), float("nan"), dtype=torch.float64)
+    per_sample[known] = found.cpu()
+    return per_sample
 
 
 def _in_threads(units: sp.csr_array, y: Tensor, k: int, average: bool) -> Tensor:
@@ -88,43 +105,58 @@ def _in_threads(units: sp.csr_array, y: Tensor, k: int, average: bool) -> Tensor
     from nonneg.metrics._compiled import column_lists, in_threads, row_lists
 
     measure = kernel.average_precision if average else kernel.precision
-    rows, holders, classes, found = row_lists(units), column_lists(units), y.numpy(), np.empty(len(y))
+    rows, inverted, classes, found = row_lists(units), column_lists(units), y.numpy(), np.empty(len(y))
     in_threads(
-        lambda first, last: measure(rows, holders, classes, k, _TOLERANCE, first, last, found), len(y), block=256
+        lambda first, last: measure(rows, inverted, classes, k, TOLERANCE, first, last, found), len(y), block=256
     )
     return torch.from_numpy(found)
 
 
-def _queries(dense: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """A chunk of queries at a time: similarity to all samples (itself −inf), whether they have the same label."""
-    units = unit_rows(dense.double())
-    y = y.to(units.device)
-    for start in range(0, len(units), _CHUNK):
-        own = torch.arange(start, min(start + _CHUNK, len(units)), device=units.device)
-        similarity = (units[own] @ units.T).scatter_(1, own[:, None], float("-inf"))
-        yield similarity, (y[own, None] == y).scatter_(1, own[:, None], False)
+def _block(units: Tensor, y: Tensor, first: int, last: int) -> tuple[Tensor, Tensor]:
+    """Return the similarities of some queries to all samples (−inf to itself), and which have the same label."""
+    own = torch.arange(first, last, device=units.device)[:, None]
+    similarity = (units[first:last] @ units.T).scatter_(1, own, float("-inf"))
+    return similarity, (y[first:last, None] == y).scatter_(1, own, False)
 
 
 def _precision(similarity: Tensor, same: Tensor, k: int) -> Tensor:
-    kth = similarity.topk(k, dim=1).values[:, -1:]
-    nearer, level = similarity > kth + _TOLERANCE, (similarity - kth).abs() <= _TOLERANCE
-    sure_hits = (nearer & same).sum(1)
-    chance_hits = (level & same).sum(1) / level.sum(1).double() * (k - nearer.sum(1))
-    return (sure_hits + chance_hits) / k
+    kth, similarity, same = _nearest(similarity, same, k)
+    nearer, tied = _nearer_and_tied(similarity, kth[:, -1:])
+    certain, places = _count(nearer & same), k - _count(nearer)
+    return (certain + _count(tied & same) / _count(tied).double() * places) / k
 
 
 def _average_precision(similarity: Tensor, same: Tensor, k: int) -> Tensor:
-    nearest = similarity.topk(k, dim=1).values
-    relevant = same.sum(1)
+    relevant = _count(same)
+    nearest, similarity, same = _nearest(similarity, same, k)
     precision_at_hits = torch.zeros(len(similarity), dtype=torch.float64, device=similarity.device)
     for rank in range(k):
-        at = nearest[:, rank, None]
-        nearer, level = similarity > at + _TOLERANCE, (similarity - at).abs() <= _TOLERANCE
-        size, hits = level.sum(1), (level & same).sum(1).double()
-        # Given a hit at this rank, the hits expected up to it: those nearer, itself, and of the
-        # other hits at this distance those whose place in the random order comes before.
-        places_before = rank - nearer.sum(1)
+        nearer, tied = _nearer_and_tied(similarity, nearest[:, rank, None])
+        size, hits = _count(tied), _count(tied & same).double()
+        # The expected number of hits up to this rank, given a hit at it: the hits that are nearer, this one, and
+        # those of the other tied hits that precede it in a random order.
+        places_before = rank - _count(nearer)
         others = places_before * (hits - 1).clamp(min=0) / (size - 1).clamp(min=1)
-        expected_hits = (nearer & same).sum(1) + 1 + others
+        expected_hits = _count(nearer & same) + 1 + others
         precision_at_hits += hits / size * expected_hits / (rank + 1)
     return (precision_at_hits / relevant.clamp(max=k)).masked_fill(relevant == 0, float("nan"))
+
+
+def _nearest(similarity: Tensor, same: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the `k` largest similarities of each query, and the columns that hold them and all their ties."""
+    nearest = similarity.topk(k, dim=1).values
+    columns = int(_count(similarity >= nearest[:, -1:] - TOLERANCE).max())
+    if columns > similarity.shape[1] // 8:  # an empty row is tied with all samples
+        return nearest, similarity, same
+    similarity, places = similarity.topk(columns, dim=1)
+    return nearest, similarity, same.gather(1, places)
+
+
+def _nearer_and_tied(similarity: Tensor, level: Tensor) -> tuple[Tensor, Tensor]:
+    nearer = similarity > level + TOLERANCE
+    return nearer, (similarity >= level - TOLERANCE) & ~nearer
+
+
+def _count(entries: Tensor) -> Tensor:
+    # A sum in int64 would first copy the entries to int64.
+    return entries.sum(1, dtype=torch.int32)

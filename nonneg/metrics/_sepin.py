@@ -1,4 +1,4 @@
-"""SEPIN@k: the information that one feature alone carries, by what InfoNCE loses without it."""
+"""SEPIN@k: the information that a single feature carries, measured by the increase of InfoNCE without it."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,13 @@ from nonneg.metrics._leave_one_out import losses_without
 
 @dataclass(frozen=True)
 class Sepin:
-    """SEPIN with its error bars.
+    """SEPIN with standard errors.
 
     Attributes:
-        at: k → mean of Δ over the k best features; None stands for all of them.
+        at: k → mean of Δ over the k best features; the key None stands for all features.
         standard_error: k → standard error of that mean over anchors.
         per_feature: `(features,)` Δ_i, the loss without feature i less the loss with it.
-        variant: every choice that changes the figure.
+        variant: the choices that define the value.
     """
 
     at: Mapping[int | None, float]
@@ -41,22 +41,26 @@ def sepin(
     scale: float = 1.0,
     negatives: int | None = None,
 ) -> Sepin:
-    """Δ_i = L(z without feature i) − L(z), averaged over the k best features (after Do & Tran, 2020).
+    """Return SEPIN@k (after Do & Tran, 2020): Δ_i = L(z without feature i) − L(z), averaged over the k best features.
 
-    L is InfoNCE in one direction: each row of `z1`, scaled to length 1, is to find its own row of `z2` among
-    all of them, or among as many as `negatives` says, by cosine / temperature. Exact: what naive recomputation
-    gives, to 1e-6. Memory: `(samples, features)` in float64 and blocks of at most 256 MiB a thread.
+    L is InfoNCE in one direction: each row of `z1`, scaled to length 1, must identify its own row of `z2` among all
+    rows of `z2` (or fewer, see `negatives`) by cosine / temperature. The result equals naive recomputation to 1e-6.
+    Memory is `(samples, features)` in float64 plus blocks of at most 256 MiB per thread.
 
     Args:
-        z1, z2: `(samples, features)`, two views of the same samples: torch, NumPy or SciPy sparse.
-        k: numbers of features to average over, None for all; more than there are means all.
-        temperature: of InfoNCE.
-        renormalise: whether rows are scaled to length 1 again without the feature; changes the figure
-            several-fold. A row with less than 1e-5 of its length left is empty: its similarities are 0.
-        ranking: best by Δ ("information"), or by the mean over samples of z/‖z‖, both views ("expected_activation").
-        scale: factor on all figures; 100 in some tables.
-        negatives: of each row; None for all others. Samples are taken in groups of so many and one more, in order
-            (shuffle those that come class by class); a last, smaller group is left out.
+        z1, z2: `(samples, features)` torch, NumPy or SciPy sparse matrices: two views of the same samples.
+        k: numbers of features to average over, None for all; numbers above the number of features mean all.
+        temperature: the temperature of InfoNCE.
+        renormalise: whether rows are scaled to length 1 again without the feature, which changes the result
+            several-fold. A row with less than 1e-5 of its length left counts as empty: its similarities are 0.
+        ranking: the best features have the largest Δ ("information"), or the largest mean of z/‖z‖ over the samples
+            of both views ("expected_activation").
+        scale: a factor on all results; some papers use 100.
+        negatives: the number of negatives per row; None for all other rows. Samples are divided in order into groups
+            of `negatives` + 1, and a smaller last group is left out. Shuffle samples that are sorted by class.
+
+    Returns:
+        The mean for each k with its standard error, and Δ of each feature.
 
     Example:
         >>> import torch
@@ -67,29 +71,29 @@ def sepin(
     for z in (z1, z2):
         check(z, "sepin")
     if z1.shape != z2.shape:
-        raise ValueError(f"sepin: z1 has shape {tuple(z1.shape)} and z2 {tuple(z2.shape)}, expected the same")
+        raise ValueError(f"sepin: z1 has shape {tuple(z1.shape)} and z2 {tuple(z2.shape)}, expected equal shapes")
     samples, features = z1.shape
     if samples < 2:
-        raise ValueError("sepin: 1 sample is given, expected 2 or more, of which the others are negatives")
+        raise ValueError(f"sepin: z1 has {samples} sample, expected 2 or more: a single one has no negatives")
     if not (temperature > 0 and math.isfinite(temperature)):
         raise ValueError(f"sepin: temperature is {temperature}, expected a number above 0")
     if any(n is not None and n < 1 for n in k):
-        raise ValueError(f"sepin: k is {tuple(k)}, expected numbers from 1 on, or None for all features")
+        raise ValueError(f"sepin: k is {tuple(k)}, expected numbers of at least 1, or None for all features")
     if ranking not in ("information", "expected_activation"):
         raise ValueError(f"sepin: ranking is {ranking!r}, expected 'information' or 'expected_activation'")
     if on_gpu(z1) != on_gpu(z2):
-        raise ValueError("sepin: one of z1 and z2 is on a GPU, expected both or neither")
+        raise ValueError("sepin: only one of z1 and z2 is on a GPU, expected both or neither")
     if negatives is not None and not 1 <= negatives < samples:
-        raise ValueError(f"sepin: negatives is {negatives}, expected 1 to {samples - 1}, the samples less one")
+        raise ValueError(f"sepin: negatives is {negatives}, expected 1 to {samples - 1} for {samples} samples")
     group = samples if negatives is None else negatives + 1
     starts = range(0, samples - group + 1, group)
     first, second = (z.tocsr() if sp.issparse(z) else z for z in (z1, z2))
     groups = ((first[start : start + group], second[start : start + group]) for start in starts)
     gains = torch.cat([losses_without(*views, temperature, renormalise) for views in groups]) * scale
     per_feature = gains.mean(0)
-    by = per_feature if ranking == "information" else expected_activation(z1) + expected_activation(z2)
-    order = by.argsort(descending=True, stable=True)
-    # Per anchor the mean over chosen features: its spread over anchors is what the figure's error comes from.
+    importance = per_feature if ranking == "information" else expected_activation(z1) + expected_activation(z2)
+    order = importance.argsort(descending=True, stable=True)
+    # The mean over the chosen features per anchor: its spread over anchors gives the standard error.
     averaged = {n: gains[:, order[:n]].mean(1) for n in k}
     rows = "renormalised" if renormalise else "not renormalised"
     return Sepin(

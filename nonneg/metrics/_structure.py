@@ -1,4 +1,4 @@
-"""How the features relate: correlation, effective rank."""
+"""How features relate to each other: correlation and effective rank."""
 
 from typing import Any
 
@@ -11,7 +11,10 @@ from nonneg.metrics._codes import as_csr, as_dense, check, for_products, unit_co
 
 
 def correlation_matrix(z: Any) -> Tensor:
-    """`(features, features)`: FᵀF with columns of length 1, uncentred; dead features give zeros.
+    """Return FᵀF, `(features, features)`, with columns of length 1, not centred; dead features give zeros.
+
+    Args:
+        z: `(samples, features)` torch, NumPy or SciPy sparse matrix.
 
     Example:
         >>> correlation_matrix(torch.tensor([[3.0, 3.0], [4.0, -4.0]]))
@@ -23,7 +26,12 @@ def correlation_matrix(z: Any) -> Tensor:
 
 
 def correlation(z: Any) -> float:
-    """Mean absolute off-diagonal entry of the correlation matrix over live features; 0 if fewer than two are.
+    """Return the mean absolute off-diagonal entry of `correlation_matrix` over live features.
+
+    It is 0 if fewer than two features are live.
+
+    Args:
+        z: `(samples, features)` torch, NumPy or SciPy sparse matrix.
 
     Example:
         >>> round(correlation(torch.tensor([[3.0, 3.0], [4.0, -4.0]])), 4)
@@ -33,7 +41,7 @@ def correlation(z: Any) -> float:
 
 
 def correlation_of(products: Tensor, live: Tensor) -> float:
-    """Of `(features, features)` inner products."""
+    """Return the correlation from `(features, features)` inner products."""
     products = products[live][:, live]
     lengths = products.diagonal().sqrt()
     matrix = (products / lengths / lengths[:, None]).abs()
@@ -42,7 +50,12 @@ def correlation_of(products: Tensor, live: Tensor) -> float:
 
 
 def effective_rank(z: Any) -> float:
-    """exp of the entropy of the singular values' shares (Roy & Vetterli), uncentred: 1 to features, 0 if all is zero.
+    """Return the effective rank (Roy & Vetterli, 2007): exp of the entropy of the normalised singular values.
+
+    It lies between 1 and min(samples, features), and is 0 if all codes are zero. Columns are not centred.
+
+    Args:
+        z: `(samples, features)` torch, NumPy or SciPy sparse matrix.
 
     Example:
         >>> round(effective_rank(torch.eye(5)), 4)
@@ -53,10 +66,10 @@ def effective_rank(z: Any) -> float:
 
 
 def effective_rank_of(products: Tensor) -> float:
-    """Of `(features, features)` inner products, whose eigenvalues are the squared singular values.
+    """Return the effective rank from `(features, features)` inner products.
 
-    The product in float64 costs a tenth of the SVD; it loses singular values under 1e-6 of the
-    largest, which carry no entropy.
+    Their eigenvalues are the squared singular values. In float64 this costs a tenth of the SVD; it loses singular
+    values below 1e-6 of the largest, which contribute no entropy.
     """
     squares = torch.linalg.eigvalsh(products)
     noise = squares.abs().max() * len(squares) * torch.finfo(squares.dtype).eps
@@ -67,7 +80,7 @@ def effective_rank_of(products: Tensor) -> float:
 
 
 def gram(z: Any, metric: str) -> Tensor:
-    """`(features, features)` inner products of the columns, in float64."""
+    """Return the `(features, features)` inner products of the columns, in float64."""
     z = for_products(z, metric)
     if sp.issparse(z):
         csr = as_csr(z, metric)

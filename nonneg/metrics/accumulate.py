@@ -1,13 +1,13 @@
 """Metrics over batches and processes: torchmetrics classes whose states are sums.
 
-Each gives what its pure function gives on all data at once, wherever the batches were seen:
+Each returns what its pure function returns for all data at once, whichever process saw which batch:
 
     metric = accumulate.Correlation(features=256)
     for z in batches:
         metric.update(z)
     metric.compute()
 
-Where the pure function returns several figures, `compute` returns a dictionary of them.
+Where the pure function returns a result with several values, `compute` returns a dictionary of them.
 """
 
 from dataclasses import fields
@@ -26,20 +26,20 @@ from nonneg.metrics._tally import tally_of
 
 
 class _Sums(Metric):
-    """States that begin as zeros and are added up."""
+    """A metric whose states start as zeros and are summed over batches and processes."""
 
     full_state_update = False
     samples: Tensor
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._add("samples", (), torch.int64)
+        self._add_sum("samples", (), torch.int64)
 
-    def _add(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    def _add_sum(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
         self.add_state(name, torch.zeros(shape, dtype=dtype), dist_reduce_fx="sum")
 
-    def _see(self, z: Any, **more: Tensor) -> None:
-        for name, value in more.items():
+    def _add_batch(self, z: Any, **sums: Tensor) -> None:
+        for name, value in sums.items():
             state = getattr(self, name)
             if value.shape != state.shape:
                 found, expected = z.shape[1], state.shape[-1]
@@ -52,9 +52,9 @@ class _Sums(Metric):
 
 
 class ClassConsistency(_Sums):
-    """`nonneg.metrics.class_consistency` of labels from 0 to `classes` - 1, negative ones left out.
+    """`nonneg.metrics.class_consistency` for labels from 0 to `classes` - 1; negative labels mean unlabelled.
 
-    The chance floor needs all labels at once, to permute them, so `floor` and `excess` are left out.
+    The result has no `floor` and no `excess`: permuting the labels needs all of them at once.
 
     Example:
         >>> metric = ClassConsistency(features=2, classes=2, min_support=1)
@@ -69,26 +69,26 @@ class ClassConsistency(_Sums):
     def __init__(self, features: int, classes: int, min_support: int = 10, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.min_support = min_support
-        self._add("counts", (classes, features), torch.int64)
+        self._add_sum("counts", (classes, features), torch.int64)
 
     def update(self, z: Any, labels: Any) -> None:
         active = active_entries(z, "ClassConsistency")
-        y = torch.from_numpy(as_integers(labels, active.shape[0], "ClassConsistency")).to(active.rows.device)
+        y = as_integers(labels, active.shape[0], "ClassConsistency").to(active.rows.device)
         classes, features = len(self.counts), active.shape[1]
         if bool((y >= classes).any()):
-            raise ValueError(f"ClassConsistency: labels go up to {int(y.max())}, expected at most {classes - 1}")
+            raise ValueError(f"ClassConsistency: labels holds {int(y.max())}, expected at most {classes - 1}")
         kept = y[active.rows] >= 0
         cells = y[active.rows[kept]] * features + active.columns[kept]
-        self._see(z, counts=torch.bincount(cells, minlength=classes * features).view(classes, features))
+        self._add_batch(z, counts=torch.bincount(cells, minlength=classes * features).view(classes, features))
 
     def compute(self) -> dict[str, Tensor]:
         result = consistency_of(tally_of(self.counts), self.min_support)
-        figures = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in ("floor", "variant")}
-        return {name: value if isinstance(value, Tensor) else self._scalar(value) for name, value in figures.items()}
+        values = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in ("floor", "variant")}
+        return {name: value if isinstance(value, Tensor) else self._scalar(value) for name, value in values.items()}
 
 
 class Activity(_Sums):
-    """`nonneg.metrics.activity`: frequency, live, dead, dense.
+    """`nonneg.metrics.activity`: a dictionary with frequency, live, dead and dense.
 
     Example:
         >>> metric = Activity(features=2)
@@ -102,10 +102,10 @@ class Activity(_Sums):
     def __init__(self, features: int, dense: float = 0.5, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.dense = dense
-        self._add("active", (features,), torch.int64)
+        self._add_sum("active", (features,), torch.int64)
 
     def update(self, z: Any) -> None:
-        self._see(z, active=active_counts(z, "Activity"))
+        self._add_batch(z, active=active_counts(z, "Activity"))
 
     def compute(self) -> dict[str, Tensor]:
         result = activity_of(self.active, int(self.samples), self.dense)
@@ -128,12 +128,12 @@ class Sparsity(_Sums):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._add("active", (), torch.int64)
-        self._add("entries", (), torch.int64)
+        self._add_sum("active", (), torch.int64)
+        self._add_sum("entries", (), torch.int64)
 
     def update(self, z: Any) -> None:
         active = len(active_entries(z, "Sparsity").rows)
-        self._see(z, active=torch.tensor(active), entries=torch.tensor(z.shape[0] * z.shape[1]))
+        self._add_batch(z, active=torch.tensor(active), entries=torch.tensor(z.shape[0] * z.shape[1]))
 
     def compute(self) -> Tensor:
         return 1 - self.active.double() / self.entries
@@ -154,12 +154,12 @@ class Hoyer(_Sums):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._add("total", (), torch.float64)
-        self._add("rows", (), torch.int64)
+        self._add_sum("total", (), torch.float64)
+        self._add_sum("rows", (), torch.int64)
 
     def update(self, z: Any) -> None:
         rows = hoyer_rows(z, "Hoyer")
-        self._see(z, total=rows.sum(), rows=torch.tensor(len(rows)))
+        self._add_batch(z, total=rows.sum(), rows=torch.tensor(len(rows)))
 
     def compute(self) -> Tensor:
         return self.total / self.rows
@@ -179,17 +179,17 @@ class ExpectedActivation(_Sums):
 
     def __init__(self, features: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._add("total", (features,), torch.float64)
+        self._add_sum("total", (features,), torch.float64)
 
     def update(self, z: Any) -> None:
-        self._see(z, total=activation_sums(z, "ExpectedActivation"))
+        self._add_batch(z, total=activation_sums(z, "ExpectedActivation"))
 
     def compute(self) -> Tensor:
         return self.total / self.samples
 
 
 class Correlation(_Sums):
-    """`nonneg.metrics.correlation`, from the `(features, features)` inner products.
+    """`nonneg.metrics.correlation`; the state is a `(features, features)` matrix of inner products.
 
     Example:
         >>> metric = Correlation(features=2)
@@ -203,18 +203,18 @@ class Correlation(_Sums):
 
     def __init__(self, features: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._add("products", (features, features), torch.float64)
-        self._add("active", (features,), torch.int64)
+        self._add_sum("products", (features, features), torch.float64)
+        self._add_sum("active", (features,), torch.int64)
 
     def update(self, z: Any) -> None:
-        self._see(z, products=gram(z, "Correlation"), active=active_counts(z, "Correlation"))
+        self._add_batch(z, products=gram(z, "Correlation"), active=active_counts(z, "Correlation"))
 
     def compute(self) -> Tensor:
         return self._scalar(correlation_of(self.products, self.active > 0))
 
 
 class EffectiveRank(_Sums):
-    """`nonneg.metrics.effective_rank`, from the `(features, features)` inner products.
+    """`nonneg.metrics.effective_rank`; the state is a `(features, features)` matrix of inner products.
 
     Example:
         >>> metric = EffectiveRank(features=3)
@@ -227,10 +227,10 @@ class EffectiveRank(_Sums):
 
     def __init__(self, features: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._add("products", (features, features), torch.float64)
+        self._add_sum("products", (features, features), torch.float64)
 
     def update(self, z: Any) -> None:
-        self._see(z, products=gram(z, "EffectiveRank"))
+        self._add_batch(z, products=gram(z, "EffectiveRank"))
 
     def compute(self) -> Tensor:
         return self._scalar(effective_rank_of(self.products))

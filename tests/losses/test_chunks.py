@@ -1,4 +1,4 @@
-"""Evaluation in chunks of rows: the same numbers in memory that grows linearly."""
+"""Evaluation in chunks of rows gives the same numbers, in memory that grows linearly with the batch."""
 
 import pytest
 import torch
@@ -6,9 +6,11 @@ import torch
 from benchmarks.memory import peak_bytes
 from nonneg import losses
 
+QUEUE = torch.rand(2000, 256, generator=torch.Generator().manual_seed(1))
 LABELS = torch.arange(8192) % 100
 LOSSES = {
     "info_nce": losses.info_nce,
+    "info_nce with a queue": lambda a, b, **kw: losses.info_nce(a, b, negatives=QUEUE, **kw),
     "multimodal.info_nce": losses.multimodal.info_nce,
     "sup_con": lambda a, b, **kw: losses.supervised.sup_con(torch.cat((a, b)), LABELS[: 2 * len(a)], **kw),
 }
@@ -24,14 +26,14 @@ def step(loss, pairs: int, chunk_rows: int | None):
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_value_and_gradients_equal_the_plain_form(name):
+def test_value_and_gradients_equal_those_without_chunks(name):
     plain, chunked = step(LOSSES[name], 4096, None), step(LOSSES[name], 4096, 300)
     for a, b in zip(plain, chunked, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5 * float(a.abs().max()))
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_peak_memory_is_at_most_an_eighth_of_the_plain_form(name):
+def test_peak_memory_is_at_most_an_eighth_of_that_without_chunks(name):
     plain = peak_bytes(lambda: step(LOSSES[name], 4096, None))
     chunked = peak_bytes(lambda: step(LOSSES[name], 4096, 128))
     assert chunked <= plain / 8, f"{chunked / 2**20:.0f} MiB against {plain / 2**20:.0f} MiB"
@@ -43,7 +45,7 @@ def test_peak_memory_grows_linearly_with_the_batch():
 
 
 @pytest.mark.parametrize("loss", [losses.spectral, losses.multimodal.spectral])
-def test_spectral_needs_no_chunks_to_be_linear(loss):
+def test_the_memory_of_spectral_grows_linearly_without_chunks(loss):
     def run(pairs: int) -> None:
         z1, z2 = (torch.rand(pairs, 256, requires_grad=True) for _ in range(2))
         loss(z1, z2).backward()

@@ -1,4 +1,4 @@
-"""The spectral loss over a batch is an unbiased estimate of the population's loss: shown by exhaustion."""
+"""The spectral loss of a batch is an unbiased estimate of the population's loss: averaged over all batches."""
 
 import itertools
 

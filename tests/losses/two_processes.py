@@ -1,7 +1,7 @@
-"""Run by torchrun: one process with the joint batch against all processes with their shares of it.
+"""Run by torchrun: compare one process that has the joint batch with two processes that have half of it each.
 
-Every rank holds the same small network. It computes the loss of its share with `group` and lets
-DDP average the gradients; rank 0 also computes the loss of the joint batch alone. Both must agree.
+Every rank holds the same small network. It computes the loss of its half with `group` and lets DDP average the
+gradients; it also computes the loss of the joint batch alone. Values and gradients must agree.
 """
 
 import os
@@ -16,6 +16,8 @@ from nonneg import losses
 from nonneg.rectify import NonNegative
 
 PAIRS = 6
+QUEUE = torch.rand(10, 8, generator=torch.Generator().manual_seed(2), dtype=torch.float64)  # shared by all processes
+MASK = torch.tensor([0.0, 1, 1, 1, 1, 1, 1, 1], dtype=torch.float64)  # makes the first feature constant
 
 
 class TwoViews(nn.Module):
@@ -39,6 +41,15 @@ def sup_con(z1, z2, labels, group, chunk_rows=None):
 LOSSES = {
     "info_nce": lambda z1, z2, y, g: losses.info_nce(z1, z2, group=g),
     "info_nce in chunks": lambda z1, z2, y, g: losses.info_nce(z1, z2, group=g, chunk_rows=5),
+    "info_nce with a queue": lambda z1, z2, y, g: losses.info_nce(z1, z2, group=g, negatives=QUEUE),
+    "info_nce with a queue in chunks": lambda z1, z2, y, g: losses.info_nce(
+        z1, z2, group=g, negatives=QUEUE, chunk_rows=5
+    ),
+    "barlow_twins": lambda z1, z2, y, g: losses.barlow_twins(z1, z2, group=g),
+    "barlow_twins with a constant feature": lambda z1, z2, y, g: losses.barlow_twins(
+        z1 * MASK + 0.1 * (1 - MASK), z2 * MASK, group=g
+    ),
+    "vicreg": lambda z1, z2, y, g: losses.vicreg(z1, z2, group=g),
     "spectral": lambda z1, z2, y, g: losses.spectral(z1, z2, group=g),
     "multimodal.info_nce": lambda z1, z2, y, g: losses.multimodal.info_nce(z1, z2, group=g),
     "multimodal.spectral": lambda z1, z2, y, g: losses.multimodal.spectral(z1, z2, group=g),
@@ -52,9 +63,10 @@ def main() -> None:
     rank, processes = dist.get_rank(), dist.get_world_size()
     generator = torch.Generator().manual_seed(1)
     x1, x2 = torch.randn(2, PAIRS * processes, 5, generator=generator, dtype=torch.float64)
-    # Classes of different sizes on the two sides, one of them with a member on one side only.
+    # Classes of different sizes on the two processes, one with a member on one of them only, and unlabelled rows.
     labels = torch.randint(0, 5, (PAIRS * processes,), generator=generator)
     labels[0] = 99
+    labels[1::4] = -1
     mine = slice(rank * PAIRS, (rank + 1) * PAIRS)
     worst = 0.0
     for name, loss in LOSSES.items():
@@ -73,7 +85,7 @@ def main() -> None:
         worst = max(worst, error)
     dist.barrier()
     sys.stdout.flush()
-    os._exit(0 if worst < 1e-8 else 1)  # gloo's threads sometimes abort an orderly end of the interpreter
+    os._exit(0 if worst < 1e-8 else 1)  # gloo's threads sometimes abort a regular interpreter exit
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The metrics that can be accumulated, each beside its pure function; used by one process and by two."""
+"""The metrics that can be accumulated, each with its pure function; shared by the tests with one and two processes."""
 
 import dataclasses
 from typing import Any
@@ -32,7 +32,7 @@ def data() -> tuple[Tensor, Tensor]:
 
 
 def difference(found: Any, expected: Any) -> float:
-    """The largest one, of a number, a tensor, or all figures of a result."""
+    """Return the largest difference between two numbers, tensors or results."""
     if isinstance(found, dict):
         fields = {f.name for f in dataclasses.fields(expected)}
         assert fields - set(found) <= {"floor", "variant"}

@@ -20,7 +20,7 @@ def codes(request):
     z[3] = 0  # an empty sample
     z[:, 5] = 0  # a dead feature
     z[:, 6] = 0
-    z[7, 6] = 0.4  # a feature that fires once
+    z[7, 6] = 0.4  # a feature that is active on one sample
     for row, length in enumerate((1e-3, 1.0, 1e3), start=10):  # the threshold is relative to the row's length
         z[row] = 0
         z[row, :4] = torch.tensor([1.0, 0.7e-5, 1.4e-5, 0.5e-6], dtype=z.dtype) * length
@@ -48,7 +48,7 @@ def slow_consistency(z, labels):
     return shares
 
 
-def test_class_consistency_equals_the_loop(codes, labels):
+def test_class_consistency_equals_a_loop(codes, labels):
     result = metrics.class_consistency(codes, labels)
     shares = slow_consistency(codes, labels)
     assert result.value == pytest.approx(np.mean([s for s, _ in shares.values()]))
@@ -59,13 +59,13 @@ def test_class_consistency_equals_the_loop(codes, labels):
     assert math.isnan(result.per_feature[5])
 
 
-def test_a_feature_that_fires_once_scores_one_but_does_not_count_as_supported(codes, labels):
+def test_a_feature_active_on_one_sample_scores_one_but_is_not_supported(codes, labels):
     result = metrics.class_consistency(codes, labels)
     assert float(result.per_feature[6]) == 1.0
     assert result.n_supported < result.live
 
 
-def test_chance_floor_is_what_permuted_labels_give(codes, labels):
+def test_the_chance_floor_is_the_mean_over_permuted_labels(codes, labels):
     result = metrics.class_consistency(codes, labels, permutations=200)
     rng = np.random.default_rng(0)
     by_hand = []
@@ -76,7 +76,7 @@ def test_chance_floor_is_what_permuted_labels_give(codes, labels):
     assert result.excess == pytest.approx(result.supported - result.floor)
 
 
-def test_dense_features_score_exactly_the_largest_class(labels):
+def test_dense_features_score_exactly_the_share_of_the_largest_class(labels):
     z = torch.randn(60, 8, generator=torch.Generator().manual_seed(2))
     largest = max((labels == c).sum().item() for c in labels.unique())
     result = metrics.class_consistency(z, labels)
@@ -84,7 +84,7 @@ def test_dense_features_score_exactly_the_largest_class(labels):
     assert result.excess == pytest.approx(0)
 
 
-def test_purity_and_entropy_equal_the_loop(codes, labels):
+def test_purity_and_entropy_equal_a_loop(codes, labels):
     result = metrics.class_consistency(codes, labels)
     active = is_active(codes)
     commonest, supports, entropies = 0, 0, {}
@@ -101,7 +101,7 @@ def test_purity_and_entropy_equal_the_loop(codes, labels):
 
 
 @pytest.mark.parametrize("classes", [3, 50, 300])
-def test_counting_on_the_cpu_equals_counting_by_torch(codes, classes):
+def test_the_compiled_counts_equal_those_of_torch(codes, classes):
     y = torch.randint(0, classes, (60,), generator=torch.Generator().manual_seed(5))
     rows, columns = (codes / codes.norm(dim=1, keepdim=True) > 1e-5).nonzero(as_tuple=True)
     counts = torch.zeros(classes, 12, dtype=torch.int64).index_put_(
@@ -123,19 +123,21 @@ def test_counting_on_the_cpu_equals_counting_by_torch(codes, classes):
         metrics.mean_average_precision,
     ],
 )
-def test_samples_with_a_negative_label_are_left_out(metric, codes, labels):
+def test_unlabelled_samples_are_left_out(metric, codes, labels):
     known = torch.arange(60) % 5 != 0
     partly = torch.where(known, labels, -1 - torch.arange(60) % 3)
+    words = [f"class {y}" if y >= 0 else None for y in partly.tolist()]
+    assert metric(codes, words) == pytest.approx(metric(codes, partly), rel=1e-12)
     for kind in (lambda z: z, lambda z: z.numpy(), lambda z: sp.csr_array(z.numpy())):
         assert metric(kind(codes), partly) == pytest.approx(metric(codes[known], labels[known]), rel=1e-12)
 
 
-def test_labels_that_are_all_negative_are_refused(codes):
-    with pytest.raises(ValueError, match="all negative"):
+def test_labels_without_any_labelled_sample_are_reported(codes):
+    with pytest.raises(ValueError, match="labels holds no label"):
         metrics.class_consistency(codes, -np.ones(60, int))
 
 
-def test_activity_equals_the_loop(codes):
+def test_activity_equals_a_loop(codes):
     codes[:50, 1] = 1.0
     result = metrics.activity(codes, dense=0.8)
     frequency = np.mean(is_active(codes), axis=0)
@@ -144,7 +146,7 @@ def test_activity_equals_the_loop(codes):
     assert metrics.activity(codes, dense=0.0).dense == 11
 
 
-def test_hoyer_equals_the_loop_and_leaves_empty_rows_out(codes):
+def test_hoyer_equals_a_loop_and_leaves_out_empty_rows(codes):
     z = codes * torch.tensor([1.0, -1.0]).repeat(6)
     rows = [row for row in z.tolist() if any(row)]
     lengths = [(sum(abs(v) for v in row), math.sqrt(sum(v * v for v in row))) for row in rows]
@@ -154,19 +156,19 @@ def test_hoyer_equals_the_loop_and_leaves_empty_rows_out(codes):
     assert math.isnan(metrics.hoyer(torch.zeros(3, 4)))
 
 
-def test_expected_activation_equals_the_loop(codes):
+def test_expected_activation_equals_a_loop(codes):
     units = [[v / (math.sqrt(sum(w * w for w in row)) or 1) for v in row] for row in codes.tolist()]
     assert metrics.expected_activation(codes).tolist() == pytest.approx(np.mean(units, axis=0).tolist())
 
 
-def test_sparsity_and_live_features_equal_the_loop(codes):
+def test_sparsity_and_live_features_equal_a_loop(codes):
     active = is_active(codes)
     expected = np.mean([1 - sum(row) / len(row) for row in active])
     assert metrics.sparsity(codes) == pytest.approx(expected)
     assert metrics.live_features(codes).tolist() == [any(row[j] for row in active) for j in range(12)]
 
 
-def test_correlation_equals_the_loop(codes):
+def test_correlation_equals_a_loop(codes):
     z = codes.double().numpy()
     live = [j for j in range(12) if any(row[j] for row in is_active(codes))]
     values = [
@@ -178,15 +180,14 @@ def test_correlation_equals_the_loop(codes):
     assert metrics.correlation(codes) == pytest.approx(np.mean(values), rel=1e-5)
 
 
-def test_effective_rank_equals_the_definition_by_svd(codes):
+def test_effective_rank_equals_its_definition_by_svd(codes):
     for z in (codes, codes[:8]):  # tall and wide
         singular = np.linalg.svd(z.double().numpy(), compute_uv=False)
         share = singular[singular > 1e-12] / singular.sum()
         assert metrics.effective_rank(z) == pytest.approx(math.exp(-(share * np.log(share)).sum()), rel=1e-6)
 
 
-def test_retrieval_equals_the_loop(codes, labels, monkeypatch):
-    monkeypatch.setattr("nonneg.metrics._retrieval._CHUNK", 7)  # several chunks, the last one smaller
+def test_retrieval_equals_a_loop(codes, labels):
     z, y = codes.double(), labels.tolist()
     z = z + torch.rand(z.shape, generator=torch.Generator().manual_seed(3), dtype=z.dtype) / 50  # no ties
     units = (z / z.norm(dim=1, keepdim=True)).tolist()
@@ -203,7 +204,7 @@ def test_retrieval_equals_the_loop(codes, labels, monkeypatch):
 
 
 def test_precision_with_ties_is_the_expectation_over_their_order():
-    z = torch.zeros(5, 2)  # all samples resemble each other equally
+    z = torch.zeros(5, 2)  # all samples are tied
     assert metrics.precision_at_k(z, [0, 0, 0, 1, 1], k=2) == pytest.approx((3 * 2 / 4 + 2 * 1 / 4) / 5)
 
 
@@ -224,7 +225,7 @@ def test_mean_average_precision_with_ties_is_the_expectation_over_their_order():
     assert metrics.mean_average_precision(z, labels, k=4) == pytest.approx(np.mean(expected))
 
 
-def test_codes_that_are_all_zero_have_figures_too():
+def test_all_zero_codes_have_defined_results():
     z = torch.zeros(20, 5)
     assert (metrics.sparsity(z), metrics.correlation(z), metrics.effective_rank(z)) == (1.0, 0.0, 0.0)
     result = metrics.class_consistency(z, np.arange(20) % 2)
@@ -232,7 +233,7 @@ def test_codes_that_are_all_zero_have_figures_too():
     assert math.isnan(result.value)
 
 
-def test_lengths_that_overflow_or_vanish_in_float32_do_not_matter(labels):
+def test_very_large_and_very_small_codes_give_the_same_results(labels):
     z = torch.randn(60, 8, generator=torch.Generator().manual_seed(4)).relu()
     for metric in (metrics.sparsity, lambda z: metrics.precision_at_k(z, labels)):
         for scale in (1e30, 1e-30):
@@ -258,7 +259,7 @@ def test_lengths_that_overflow_or_vanish_in_float32_do_not_matter(labels):
         lambda z: metrics.mean_average_precision(z, np.arange(60) % 3),
     ],
 )
-def test_non_finite_codes_are_refused(metric, bad, codes):
+def test_non_finite_codes_are_reported(metric, bad, codes):
     z = codes.clone()
     z[2, 1] = bad
     for kind in (z, z.numpy(), sp.csr_array(z.numpy())):
@@ -266,12 +267,12 @@ def test_non_finite_codes_are_refused(metric, bad, codes):
             metric(kind)
 
 
-def test_duplicate_entries_of_a_sparse_matrix_count_once():
+def test_duplicate_entries_of_a_sparse_matrix_are_summed():
     twice = sp.csr_array((np.array([1.0, -1.0, 1.0]), np.array([0, 0, 1]), np.array([0, 3])), shape=(1, 2))
     assert metrics.sparsity(twice) == 0.5
 
 
-def test_the_seed_decides_the_permutations(codes, labels):
+def test_the_seed_determines_the_permutations(codes, labels):
     floors = {metrics.class_consistency(codes, labels, permutations=1, seed=s).floor for s in range(5)}
     assert len(floors) > 1
 
@@ -307,16 +308,16 @@ def test_numpy_and_sparse_input_give_the_same_number(metric, codes):
     ("z", "labels", "message"),
     [
         (torch.ones(4, 2, dtype=torch.int64), [0, 1, 0, 1], "z is torch.int64"),
-        (torch.ones(4), [0, 1, 0, 1], r"z has shape \(4,\)"),
-        (torch.ones(4, 2), None, "labels are missing"),
-        (torch.ones(4, 2), [0, 1], "expected 4 integers"),
-        (torch.ones(4, 2), [0.5, 1, 0, 1], "expected 4 integers"),
+        (torch.ones(4), [0, 1, 0, 1], r"z has.*\(4,\)"),
+        (torch.ones(4, 2), None, "labels is None"),
+        (torch.ones(4, 2), [0, 1], r"labels.*\(2,\).*\(4,\)"),
+        (torch.ones(4, 2), [0.5, 1, 0, 1], "labels.*0.5"),
         ("codes.npy", [0], "z is str"),
         (sp.csr_array(np.ones((4, 2), int)), [0, 1, 0, 1], "z is int64"),
-        (torch.ones(4, 2), ["a", "b", "a", "b"], "expected 4 integers"),
+        (torch.ones(4, 2), np.zeros((4, 2), int), r"labels.*\(4, 2\)"),
     ],
 )
-def test_bad_input_is_refused_by_name(z, labels, message):
+def test_invalid_input_is_reported_by_argument(z, labels, message):
     with pytest.raises((TypeError, ValueError), match=message):
         metrics.class_consistency(z, labels)
     with pytest.raises((TypeError, ValueError), match=message):
@@ -324,5 +325,5 @@ def test_bad_input_is_refused_by_name(z, labels, message):
 
 
 def test_k_must_be_smaller_than_the_number_of_samples():
-    with pytest.raises(ValueError, match="k is 4, expected 1 to 3 for 4 labelled samples"):
+    with pytest.raises(ValueError, match=r"k is 4.*1 to 3"):
         metrics.precision_at_k(torch.ones(4, 2), [0, 1, 0, 1], k=4)

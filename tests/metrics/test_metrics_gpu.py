@@ -1,4 +1,4 @@
-"""On a CUDA device the metrics are the CPU's. Run by `make test-gpu`."""
+"""Metrics on a CUDA device equal those on the CPU. Run by `make test-gpu`."""
 
 import pytest
 import torch
@@ -46,12 +46,12 @@ METRICS = {
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_the_gpus_figure_is_the_cpus(name):
+def test_the_result_on_a_gpu_equals_that_on_the_cpu(name):
     expected, found = (torch.as_tensor(METRICS[name](z), dtype=torch.float64) for z in (codes(), codes().cuda()))
     torch.testing.assert_close(found.cpu(), expected, rtol=1e-6, atol=1e-8)
 
 
-def test_accumulated_metrics_live_on_the_gpu():
+def test_accumulated_metrics_stay_on_the_gpu():
     z = codes()
     metric = accumulate.ClassConsistency(40, 6).cuda()
     for rows in torch.arange(300).split(64):

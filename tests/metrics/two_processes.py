@@ -1,4 +1,4 @@
-"""Run by torchrun: metrics accumulated over batches of two processes against the pure functions on all data."""
+"""Run by torchrun: compare metrics accumulated over two processes with the pure functions on all data."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ def main() -> None:
     worst = 0.0
     for name, (build, pure) in CASES.items():
         metric = build()
-        # Shares of different sizes, in batches of 7.
+        # The processes have different numbers of samples, in batches of 7.
         mine = torch.arange(len(z))[rank::processes][: 25 if rank else None]
         for rows in mine.split(7):
             metric.update(*((z[rows], labels[rows]) if name == "ClassConsistency" else (z[rows],)))
@@ -26,7 +26,7 @@ def main() -> None:
         worst = max(worst, error)
     dist.barrier()
     sys.stdout.flush()
-    os._exit(0 if worst < 1e-9 else 1)  # gloo's threads sometimes abort an orderly end of the interpreter
+    os._exit(0 if worst < 1e-9 else 1)  # gloo's threads sometimes abort a regular interpreter exit
 
 
 if __name__ == "__main__":

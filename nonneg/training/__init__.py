@@ -1,6 +1,6 @@
 """Training from scratch: one config, one readable loop, one run folder."""
 
-from nonneg.training._run import read_environment, read_log
+from nonneg.runs import read_environment, read_log
 from nonneg.training.config import TrainConfig, as_toml, load_recipe, recipes
 from nonneg.training.loop import new_model, train
 

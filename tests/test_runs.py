@@ -166,7 +166,7 @@ def test_the_kind_of_a_path_is_known(tmp_path):
     convert_file(str(tmp_path / "x.npy"), tmp_path / "converted", embedding=small, progress=False)
     NonNegativeClassifier(small).fit(X, np.arange(40) % 2).save_pretrained(tmp_path / "classifier")
     Index.build(Features.load(tmp_path / "converted.features")).save(tmp_path / "index")
-    recipe = dataclasses.replace(load_recipe("digits"), epochs=1, accelerator="cpu", features=16)
+    recipe = dataclasses.replace(load_recipe("digits"), epochs=1, warmup_epochs=0, accelerator="cpu")
     train(recipe, tmp_path / "trained", progress=False)
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "empty").mkdir()

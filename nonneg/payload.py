@@ -1,6 +1,5 @@
 """Arrays and tables of a folder: in files named by their content, mapped when opened, never trusted; one writer."""
 
-import fcntl
 import hashlib
 import re
 import secrets
@@ -15,6 +14,7 @@ import pyarrow as pa
 
 from nonneg.durable import TEMPORARY_PREFIX, flush, os_errors_as_input_errors, read_errors_as_input_errors
 from nonneg.errors import InputError
+from nonneg.locks import lock
 
 Array = npt.NDArray[Any]
 Entry = dict[str, Any]
@@ -98,15 +98,12 @@ def single_writer(folder: Path) -> Iterator[None]:
     """Makes the folder; one process at a time, and the lock ends with the process, however that ends."""
     with os_errors_as_input_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / _LOCK).open("ab")
-    with lock:
-        try:
-            with os_errors_as_input_errors(folder):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except InputError as error:
-            if not isinstance(error.__cause__, BlockingIOError):
-                raise
-            raise InputError(f"{folder} is being written by another process; try again when it is done") from None
+        file = (folder / _LOCK).open("ab")
+    with file:
+        with os_errors_as_input_errors(folder):
+            is_locked = lock(file, wait=False)
+        if not is_locked:
+            raise InputError(f"{folder} is being written by another process; try again when it is done")
         yield
 
 

@@ -120,7 +120,8 @@ class RunFolder:
         if self.resumes:
             with os_errors_as_input_errors(self.folder):
                 for leftover in self.folder.rglob(f"{TEMPORARY_PREFIX}*"):
-                    leftover.unlink()
+                    if not leftover.name.endswith("lock"):  # Windows locks a file in the folder
+                        leftover.unlink()
             return
         content = {"made_by": self.format.made_by, **environment(device)}
         claim_folder(self.folder, ENVIRONMENT, content, self.format.holds, self._overwrite)

@@ -19,11 +19,11 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
 from nonneg.convert import _classifier_store
+from nonneg.convert._config import checked_config
 from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._explanation import Contribution, Explanation, WhatIf
 from nonneg.convert._glass_head import check_names, fit_head, is_feature, is_number
 from nonneg.convert._head import encoded
-from nonneg.convert._parameters import checked_config
 from nonneg.convert._rows import Rows
 from nonneg.convert._store import push
 from nonneg.errors import InputError

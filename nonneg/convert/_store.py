@@ -17,8 +17,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from nonneg.convert._config import checked_config
 from nonneg.convert._head import Head
-from nonneg.convert._parameters import checked_config
 from nonneg.convert._report import FitReport
 from nonneg.durable import os_errors_as_input_errors, read_errors_as_input_errors, write_atomically
 from nonneg.errors import InputError

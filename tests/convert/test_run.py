@@ -248,7 +248,7 @@ def test_classify_writes_a_classifier_into_the_run(files):
     from nonneg.convert import NonNegativeClassifier
 
     options = {"embedding": small(), "classify": True, "progress": False}
-    with pytest.raises(InputError, match="classify .*labels"):
+    with pytest.raises(InputError, match=r"classify .*labels"):
         convert_file(f"{files}/v.npz:x", files / "run", **options)
     made = convert_file(f"{files}/v.npz:x", files / "run", labels=f"{files}/v.npz:kind", **options)
     classifier = NonNegativeClassifier.from_pretrained(made.run / "classifier")

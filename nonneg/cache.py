@@ -1,4 +1,4 @@
-"""Where the cache of decoded images lies, and who may write there."""
+"""The folder of the cache for decoded images and copied vectors, and its lock."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _LOCK = ".lock"
 
 
 def cache_folder(chosen: Path | None) -> Path:
-    """`chosen`, else `$NONNEG_CACHE`, else `$XDG_CACHE_HOME/nonneg`, else `~/.cache/nonneg`."""
+    """The cache folder: `chosen`, or `$NONNEG_CACHE`, or `$XDG_CACHE_HOME/nonneg`, or `~/.cache/nonneg`."""
     if chosen is not None:
         return Path(chosen)
     if own := os.environ.get("NONNEG_CACHE"):
@@ -23,13 +23,13 @@ def cache_folder(chosen: Path | None) -> Path:
     try:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     except RuntimeError as error:  # a user without a home
-        raise InputError(f"the image cache has no place, as there is no home folder; {ANOTHER_PLACE}") from error
+        raise InputError(f"the cache needs a folder, but there is no home folder; {ANOTHER_PLACE}") from error
     return Path(base) / "nonneg"
 
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Says plainly what keeps the cache from being written, and what can be done."""
+    """Turn errors of writing the cache into an `InputError` that says what to do."""
     try:
         yield
     except (OSError, InputError) as error:
@@ -37,12 +37,12 @@ def writing(folder: Path) -> Iterator[None]:
         if not isinstance(cause, OSError):
             raise
         reason = (cause.strerror or str(cause)).lower()
-        raise InputError(f"the image cache {folder} cannot be written: {reason}; {ANOTHER_PLACE}") from error
+        raise InputError(f"the cache {folder} cannot be written: {reason}; {ANOTHER_PLACE}") from error
 
 
 @contextmanager
 def locked(folder: Path, show_progress: bool) -> Iterator[None]:
-    """One process at a time; another one waits, and then finds the work done."""
+    """Lock the cache folder; other processes wait, and then find the work done."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / _LOCK).open("ab")
@@ -50,6 +50,6 @@ def locked(folder: Path, show_progress: bool) -> Iterator[None]:
         with writing(folder):
             if not lock(file, wait=False):
                 if show_progress:
-                    Console(stderr=True).print(f"waiting for another process that is decoding into {folder}")
+                    Console(stderr=True).print(f"waiting for another process that writes to the cache {folder}")
                 lock(file)
         yield

@@ -1,4 +1,4 @@
-"""`NonNegativeClassifier`: a glass box, whose predictions are sums of named contributions."""
+"""`NonNegativeClassifier`: a glass-box classifier whose scores are sums of the contributions of named features."""
 
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -19,11 +19,11 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
 from nonneg.convert import _classifier_store
+from nonneg.convert._config import check_parameters, checked_config
 from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._explanation import Contribution, Explanation, WhatIf
 from nonneg.convert._glass_head import check_names, fit_head, is_feature, is_number
 from nonneg.convert._head import encoded
-from nonneg.convert._parameters import checked_config
 from nonneg.convert._rows import Rows
 from nonneg.convert._store import push
 from nonneg.errors import InputError
@@ -32,27 +32,27 @@ Array = npt.NDArray[Any]
 
 
 class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Non-negative features and a linear head with non-negative weights on them.
+    """A linear head with non-negative weights on non-negative features.
 
-    A feature can only speak for a class, never against one, and none is hidden: the score of a class is its
-    intercept plus activation times weight of the features that are active. If each feature is a latent class
-    and labels depend on the sample through it alone, such a head can be the best there is.
+    A feature only adds evidence for a class, and no feature is hidden: the score of a class is its intercept plus
+    the sum of activation times weight over the active features. If each feature is a latent class, and labels depend
+    on samples only through the latent classes, such a head can be optimal.
 
     Args:
-        embedding: what turns vectors into codes; a `NonNegativeEmbedding` with 1,024 features if left out.
+        embedding: turns vectors into codes; by default a `NonNegativeEmbedding` with 1,024 features.
         C: inverse strength of the penalty on squared weights, as in scikit-learn's logistic regression.
-        feature_names: what features are called, by column, where they have a name.
-        max_iter: steps of the head's solver.
-        random_state: of the embedding, where it has none of its own.
+        feature_names: names of features, by column; not every feature needs one.
+        max_iter: maximum number of steps of the head's solver.
+        random_state: of the embedding, if it has none of its own.
 
     Attributes:
         classes_: the labels.
         embedding_: the fitted embedding.
-        coef_: `(classes, features)`, none below 0.
+        coef_: `(classes, features)`, non-negative.
         intercept_: `(classes,)`.
-        n_iter_: steps that the solver made.
+        n_iter_: number of steps that the solver made.
         n_features_in_: width of the vectors.
-        feature_names_in_: names of their columns, if it was fitted on a DataFrame whose columns are named.
+        feature_names_in_: names of the vectors' columns, if fitted on a DataFrame with column names.
 
     Example:
         >>> from sklearn.datasets import load_digits
@@ -89,7 +89,7 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the embedding, then the head on its codes: vectors `(samples, width)` and a label for each."""
+        """Fit the embedding on vectors `(samples, width)`, then the head on their codes and labels `(samples,)`."""
         given = NonNegativeEmbedding() if self.embedding is None else self.embedding
         self._check(given)
         embedding = clone(given)
@@ -99,17 +99,17 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         classes, numbers = _numbered(y)
         samples = len(embedding._validated(X, reset=True))
         if samples != len(numbers):
-            raise InputError(f"X has {samples} samples and y {len(numbers)} labels, expected as many")
+            raise InputError(f"X has {samples} samples and y {len(numbers)} labels, expected the same number")
         return self._fit_on(embedding.fit(X, numbers), X, classes, numbers)
 
     @classmethod
     def on(cls, embedding: NonNegativeEmbedding, X: Any, y: Any, C: float = 1.0) -> Self:
-        """A classifier on an embedding that is fitted already: the head alone is fitted, the codes stay as they are.
+        """Fit only the head, on the codes of an embedding that is already fitted.
 
         Args:
-            embedding: fitted.
+            embedding: a fitted embedding.
             X: vectors `(samples, width)`.
-            y: a label for each.
+            y: one label per sample.
             C: as for the class.
         """
         self = cls(embedding, C)
@@ -124,23 +124,20 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         if not isinstance(embedding, NonNegativeEmbedding):
             kind = f"the class {embedding.__name__}" if isinstance(embedding, type) else f"a {type(embedding).__name__}"
             raise InputError(f"embedding is {kind}, expected a NonNegativeEmbedding or None")
-        if not is_number(self.C) or not self.C > 0:
-            raise InputError(f"C is {self.C!r}, expected a number above 0")
-        if not is_number(self.max_iter) or self.max_iter != int(self.max_iter) or self.max_iter < 1:
-            raise InputError(f"max_iter is {self.max_iter!r}, expected a whole number, at least 1")
+        check_parameters({"C": self.C, "max_iter": self.max_iter})
 
     def _fit_on(self, embedding: NonNegativeEmbedding, X: Any, classes: Array, numbers: Array) -> Self:
-        """The head, on the codes of a fitted embedding."""
+        """Fit the head on the codes of a fitted embedding."""
         codes = _codes(embedding, X)
         if codes.shape[0] != len(numbers):
-            raise InputError(f"X has {codes.shape[0]} samples and y {len(numbers)} labels, expected as many")
+            raise InputError(f"X has {codes.shape[0]} samples and y {len(numbers)} labels, expected the same number")
         self.coef_, self.intercept_, self.n_iter_ = fit_head(codes, numbers, len(classes), self.C, self.max_iter)
         self.embedding_, self.n_features_in_, self.classes_ = embedding, embedding.n_features_in_, classes
         return self
 
     @property
     def feature_names_in_(self) -> Array:
-        """Names of the columns that it was fitted on; as in scikit-learn, there is no such attribute without names."""
+        """Column names of the fit; as in scikit-learn, the attribute does not exist if there were none."""
         return np.asarray(self.embedding_.feature_names_in_)
 
     def _scores(self, X: Any) -> Array:
@@ -149,7 +146,7 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return scores
 
     def decision_function(self, X: Any) -> Array:
-        """Scores `(samples, classes)`; of two classes, the second's less the first's, `(samples,)`."""
+        """Scores `(samples, classes)`; for two classes, the second score minus the first, `(samples,)`."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -158,18 +155,18 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return np.asarray(softmax(self._scores(X), axis=1))
 
     def predict(self, X: Any) -> Array:
-        """The class of the highest score, `(samples,)`."""
+        """The class with the highest score, `(samples,)`."""
         best = self._scores(X).argmax(1)
         return np.asarray(self.classes_[best])
 
-    # Reading and changing it
+    # Explaining and editing
 
     def explain(self, x: Any, label: Any = None) -> Explanation:
-        """What the score of a class is made of, for one vector.
+        """Explain the score of a class for one vector.
 
         Args:
             x: `(width,)` or `(1, width)`: an array, a tensor, a row of a DataFrame.
-            label: the class to explain; the predicted one if left out.
+            label: the class to explain; the predicted one by default.
         """
         check_is_fitted(self)
         row = _codes(self.embedding_, _one_row(x, self.n_features_in_, hasattr(self, "feature_names_in_")))
@@ -188,19 +185,19 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         )
 
     def name(self, feature: int) -> str:
-        """What a feature is called."""
+        """The name of a feature."""
         return (self.feature_names or {}).get(feature, f"feature {feature}")
 
     def edited(self, off: Iterable[int] = (), weights: Mapping[tuple[int, Any], float] | None = None) -> Self:
         """A copy with features switched off, or with other weights.
 
         Args:
-            off: features that no longer speak for any class.
-            weights: by (feature, label), a number, at least 0: `{(5, "cat"): 2.0}`.
+            off: features whose weights are set to 0 for all classes.
+            weights: non-negative weights by (feature, label): `{(5, "cat"): 2.0}`.
         """
         check_is_fitted(self)
         if not isinstance(off, Iterable):
-            raise InputError(f"off is {off!r}, expected several features, such as [3]")
+            raise InputError(f"off is {off!r}, expected a list of features, such as [3]")
         if not isinstance(weights, Mapping | None):
             raise InputError(f"weights is a {type(weights).__name__}, expected numbers by (feature, label)")
         other = deepcopy(self)
@@ -220,11 +217,11 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def what_if(
         self, X: Any, y: Any, off: Iterable[int] = (), weights: Mapping[tuple[int, Any], float] | None = None
     ) -> WhatIf:
-        """Accuracy on these samples as it is, and as it would be after `edited(off, weights)`.
+        """Accuracy on these samples before and after `edited(off, weights)`.
 
         Args:
             X: vectors `(samples, width)`.
-            y: what they are, `(samples,)`.
+            y: their labels, `(samples,)`.
             off: as in `edited`.
             weights: as in `edited`.
         """
@@ -239,11 +236,11 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     @classmethod
     def from_pretrained(cls, path: str | Path) -> "NonNegativeClassifier":
-        """A fitted classifier from a run of `nonneg convert --classify`, a folder, or the hub: `hub:owner/name`."""
+        """Load a classifier from a run of `nonneg convert --classify`, a folder, or the hub: `hub:owner/name`."""
         return _classifier_store.load(path)
 
     def push_to_hub(self, repository: str, private: bool = False) -> str:
-        """Upload to the Hugging Face Hub, as `owner/name`; the address of what was uploaded."""
+        """Upload to the Hugging Face Hub, as `owner/name`; return the address of the upload."""
         with tempfile.TemporaryDirectory() as folder:
             return push(self.save_pretrained(folder), repository, private)
 
@@ -255,12 +252,12 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def _feature(self, feature: Any) -> int:
         if not is_feature(feature, self.coef_.shape[1]):
-            raise InputError(f"there is no feature {feature!r}, expected 0 to {self.coef_.shape[1] - 1}")
+            raise InputError(f"feature {feature!r} does not exist, expected 0 to {self.coef_.shape[1] - 1}")
         return int(feature)
 
 
 def _numbered(y: Any) -> tuple[Array, Array]:
-    """The classes, and the number of each label's class."""
+    """The classes, and the class number of each label. Negative labels are classes, as in scikit-learn."""
     if y is None:
         raise InputError("NonNegativeClassifier requires y to be passed, but the target y is None")
     y = column_or_1d(y, warn=True)
@@ -271,14 +268,13 @@ def _numbered(y: Any) -> tuple[Array, Array]:
 
 
 def _codes(embedding: NonNegativeEmbedding, X: Any) -> sp.csr_array:
-    """In float64, so that a score does not depend on what other rows it is computed with."""
+    """Codes in float64, so that a score does not depend on the other rows in the batch."""
     X = embedding._validated(X, reset=False)
-    head = deepcopy(embedding.head_).cpu().double()
-    return encoded(head, Rows(X, device=torch.device("cpu"), dtype=torch.float64))
+    return encoded(embedding.head_, Rows(X, device=torch.device("cpu"), dtype=torch.float64))
 
 
 def _one_row(x: Any, width: int, named: bool) -> Any:
-    """A vector as `(1, width)`; where columns are named, a row of a DataFrame keeps their names."""
+    """A vector as `(1, width)`; a row of a DataFrame keeps its column names if the fit had some."""
     if named and hasattr(x, "iloc"):
         x = x.to_frame().T if x.ndim == 1 else x
     elif not isinstance(x, Tensor):

@@ -1,4 +1,4 @@
-"""A glass-box classifier on disk and on the hub: its embedding, the head's weights, the classes. No pickle."""
+"""A classifier on disk and on the hub: its embedding, the head's weights and the classes, without pickle."""
 
 import hashlib
 from pathlib import Path
@@ -24,14 +24,14 @@ _CLASSIFIER = _store.Saved(
     further=(f"{EMBEDDING}/{_store.CONFIG}", f"{EMBEDDING}/{_store.WEIGHTS}"),
     inner="classifier",
 )
-_NAMED = 10  # classes that the card names
+_NAMED = 10  # classes listed on the card
 
 
 def save(classifier: "NonNegativeClassifier", folder: Path) -> Path:
-    """Write the fitted classifier; its config comes last."""
+    """Write the fitted classifier; the config is written last."""
     labels = classifier.classes_
     if labels.dtype.kind not in "iubfU":
-        raise InputError(f"classes_ are {labels.dtype}, expected numbers or strings to write down")
+        raise InputError(f"classes_ are {labels.dtype}, expected numbers or strings")
     classes, features = classifier.coef_.shape
     embedding = _store.save(classifier.embedding_, folder / EMBEDDING)
     described = {
@@ -44,12 +44,12 @@ def save(classifier: "NonNegativeClassifier", folder: Path) -> Path:
         "feature_names": {str(feature): name for feature, name in (classifier.feature_names or {}).items()},
         "embedding": _digest(embedding),
     }
-    spelt = [" ".join(str(label).split()) for label in labels[:_NAMED]] + ["…"] * (classes > _NAMED)
+    listed = [" ".join(str(label).split()) for label in labels[:_NAMED]] + ["…"] * (classes > _NAMED)
     card = _CLASSIFIER.card(
         "tabular-classification",
-        f"A glass box for {classes} classes",
-        f"Tells {', '.join(spelt)} apart, by {features} non-negative features of vectors of"
-        f" {classifier.n_features_in_} numbers.\nA score is the sum of what each active feature adds to it.",
+        f"Glass-box classifier for {classes} classes",
+        f"Predicts one of {', '.join(listed)} from {features} non-negative features of vectors of"
+        f" {classifier.n_features_in_} numbers.\nA score is the sum of the contributions of the active features.",
         "classes = classifier.predict(vectors)\nprint(classifier.explain(vectors[0]))",
     )
     weights = {"coef": classifier.coef_, "intercept": classifier.intercept_}
@@ -57,7 +57,7 @@ def save(classifier: "NonNegativeClassifier", folder: Path) -> Path:
 
 
 def load(path: str | Path) -> "NonNegativeClassifier":
-    """From a run, the folder of a classifier, or `hub:owner/name`."""
+    """Load from a run, the folder of a classifier, or `hub:owner/name`."""
     from nonneg.convert._classifier import NonNegativeClassifier
 
     folder = _CLASSIFIER.folder(path)
@@ -73,7 +73,7 @@ def load(path: str | Path) -> "NonNegativeClassifier":
         features = embedding.head_.weight.shape[0]
         _store.check_tensors(tensors, {"coef": (len(classes), features), "intercept": (len(classes),)})
         if bool((tensors["coef"] < 0).any()):
-            raise ValueError("coef has entries below 0")
+            raise ValueError("coef has negative entries")
         names = {int(feature): name for feature, name in described["feature_names"].items()}
         check_names(names, features)
         classifier = NonNegativeClassifier(
@@ -91,6 +91,6 @@ def load(path: str | Path) -> "NonNegativeClassifier":
 
 
 def _digest(embedding: Path) -> str:
-    """Of its weights: on the codes of another one, a head would be wrong without a word."""
+    """A digest of an embedding's weights; with another embedding, the head would be silently wrong."""
     with read_errors_as_input_errors(embedding):
         return hashlib.sha256((embedding / _store.WEIGHTS).read_bytes()).hexdigest()

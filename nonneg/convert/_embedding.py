@@ -1,4 +1,4 @@
-"""`NonNegativeEmbedding`: sparse non-negative codes of vectors that somebody already has."""
+"""`NonNegativeEmbedding`: sparse non-negative codes of existing vectors."""
 
 import tempfile
 from pathlib import Path
@@ -13,48 +13,50 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
-from nonneg.convert._fit import Fit, FitConfig
+from nonneg.convert._config import FitConfig, checked_config
+from nonneg.convert._fit import Fit
 from nonneg.convert._head import Head, encoded
 from nonneg.convert._neighbours import neighbours_kept
-from nonneg.convert._parameters import checked_config, device_of
 from nonneg.convert._report import FitReport, report_on
 from nonneg.convert._rows import Rows
 from nonneg.convert._store import load, push, save
+from nonneg.devices import choose_device
 from nonneg.errors import InputError
+from nonneg.labels import UNLABELLED, is_labelled, label_numbers
 from nonneg.progress import progress_bar
 from nonneg.tables import arrow_vectors
 
-_SCORED = 5_000  # rows whose neighbours `score` compares, at most
+_SCORED = 5_000  # maximum number of rows that `score` compares
 
 
 class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Sparse non-negative codes that keep what the given vectors know.
+    """Sparse non-negative codes that keep the neighbourhoods of the given vectors.
 
-    A linear head, relu and top-k, fitted so that codes have the neighbours that the vectors have: the
-    similarities of the frozen vectors are the co-occurrence that is factorised. Known positives (pairs,
-    groups, labels) can be added. Vectors are compared by direction, as cosine similarity does; codes have
-    length 1 each.
+    The codes are computed by a linear head, relu and top-k. The head is fitted so that the codes have the
+    neighbours that the vectors have: the similarities of the frozen vectors are the co-occurrence matrix that is
+    factorised. Known positives (pairs, groups, labels) can be added. Vectors are compared by cosine similarity;
+    each code has length 1.
 
     Args:
-        n_components: features.
-        max_active: how many of them may be active on a sample; None for no limit.
-        temperature: of the vectors' similarities; None takes the one at which a sample has about 25
+        n_components: number of features.
+        max_active: maximum number of active features per sample; None for no limit.
+        temperature: of the vectors' similarities; None chooses the one at which a sample has about 25
             neighbours in a batch of 512.
-        supervised: samples of the same label in `y` are positives. Otherwise `y` is not looked at.
-        positive_share: how much of a sample's neighbourhood known positives make up.
-        noise: how far beside each vector its code must still hold, in units of the vectors' spread.
-        max_iter: steps, of a batch each: how long fitting takes does not depend on how many rows there are.
-        batch_size: rows a step.
+        supervised: treat samples with the same label in `y` as positives. Otherwise `y` is ignored.
+        positive_share: weight of the known positives in a sample's neighbourhood, from 0 to 1.
+        noise: size of the noise that codes must be robust to, relative to the vectors' spread.
+        max_iter: number of steps, one batch each; the fit takes equally long for any number of rows.
+        batch_size: rows per step.
         learning_rate: of Adam.
-        device: "cpu", "cuda", …; "auto" is a GPU where there is one.
-        random_state: of the start, the order of rows and the noise.
+        device: "cpu", "cuda", …; "auto" uses a GPU if there is one.
+        random_state: of the initialisation, the order of rows and the noise.
         verbose: show a progress bar.
 
     Attributes:
-        head_: the fitted head, a torch module.
+        head_: the fitted head, a torch module, on the CPU.
         report_: which features are live, dead or dense on the data of the fit.
         temperature_: of the vectors' similarities.
-        n_iter_: steps made.
+        n_iter_: number of steps made.
         n_features_in_: width of the vectors.
 
     Example:
@@ -68,16 +70,16 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     def __init__(
         self,
-        n_components: int = 1024,
-        max_active: int | None = 32,
+        n_components: int = FitConfig.n_components,
+        max_active: int | None = FitConfig.max_active,
         *,
-        temperature: float | None = None,
+        temperature: float | None = FitConfig.temperature,
         supervised: bool = False,
-        positive_share: float = 0.3,
-        noise: float = 0.7,
-        max_iter: int = 1200,
-        batch_size: int = 512,
-        learning_rate: float = 0.005,
+        positive_share: float = FitConfig.positive_share,
+        noise: float = FitConfig.noise,
+        max_iter: int = FitConfig.max_iter,
+        batch_size: int = FitConfig.batch_size,
+        learning_rate: float = FitConfig.learning_rate,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | int = False,
@@ -100,10 +102,11 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
         Args:
             X: `(samples, width)`: an array or memory map of any float type, a torch tensor, an Arrow column of
-                lists. A memory map is read a batch at a time.
-            y: labels, one a sample, for `supervised`; negative numbers are unlabelled.
-            pairs: vectors of the same shape: row i of both are two views of one thing.
-            groups: one value a sample; samples of the same value are views of one thing.
+                lists. A memory map is read batch by batch.
+            y: one label per sample, for `supervised`; negative numbers, NaN, None and "" mean unlabelled.
+            pairs: vectors of the same shape: row i of both are two views of the same thing.
+            groups: one value per sample; samples with the same value are views of the same thing. Negative
+                numbers, NaN, None and "" mean that a sample belongs to no group.
         """
         fit = self.begin(X, y, pairs=pairs, groups=groups)
         with progress_bar(bool(self.verbose)) as bar:
@@ -114,9 +117,9 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         return self.finish(fit)
 
     def begin(self, X: Any, y: Any = None, *, pairs: Any = None, groups: Any = None) -> Fit:
-        """What `fit` does before its first step, for who makes the steps himself: `step` it, then `finish`."""
-        config = self._config()
-        device = device_of(self.device)
+        """Prepare a fit, for callers that run the steps themselves: call its `step`, then `finish`."""
+        config = checked_config(self.get_params(), int(check_random_state(self.random_state).randint(2**31 - 1)))
+        device = choose_device(self.device)
         X = self._validated(X, reset=True)
         parts = [X]
         if sum(given is not None for given in (pairs, groups)) + bool(self.supervised) > 1:
@@ -137,28 +140,21 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         return Fit(Rows(*parts, device=device), together, config)
 
     def finish(self, fit: Fit) -> Self:
-        """What `fit` does after its last step."""
+        """Complete a fit after its last step."""
         self.head_: Head = fit.head.cpu().requires_grad_(False)
         self.temperature_ = fit.temperature
         self.n_iter_ = fit.done
         self._n_features_out = self.head_.weight.shape[0]
-        seen = Rows(*fit.rows.parts, device=torch.device("cpu"))
-        self.report_: FitReport = report_on(self.head_, seen)
+        self.report_: FitReport = report_on(self.head_, Rows(*fit.rows.parts, device=torch.device("cpu")))
         return self
 
-    def _config(self) -> FitConfig:
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return checked_config(self.get_params(), seed)
-
     def transform(self, X: Any) -> sp.csr_array:
-        """Codes `(samples, n_components)`, float32, each row of length 1 (or empty, where no feature is active)."""
+        """Codes `(samples, n_components)`, float32; each row has length 1, or is empty if no feature is active."""
         check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        device = device_of(self.device)
-        return encoded(self.head_.to(device), Rows(X, device=device))
+        return encoded(self.head_, Rows(self._validated(X, reset=False), device=choose_device(self.device)))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Which share of the 10 nearest neighbours are the same before and after; of 5,000 rows at most."""
+        """The share of the 10 nearest neighbours that the codes keep, on at most 5,000 rows."""
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         if len(X) > _SCORED:
@@ -169,17 +165,17 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     # On disk and on the hub
 
     def save_pretrained(self, folder: str | Path, measured: dict[str, float] | None = None) -> Path:
-        """Write `config.json`, `model.safetensors` and a model card with the report and figures that were measured."""
+        """Write `config.json`, `model.safetensors` and a model card with the report and the measured figures."""
         check_is_fitted(self)
         return save(self, Path(folder), measured)
 
     @classmethod
     def from_pretrained(cls, path: str | Path) -> "NonNegativeEmbedding":
-        """A fitted embedding from a run of `nonneg convert`, a folder, or the hub: `hub:owner/name`."""
+        """Load a fitted embedding from a run of `nonneg convert`, a folder, or the hub: `hub:owner/name`."""
         return load(path)
 
     def push_to_hub(self, repository: str, private: bool = False) -> str:
-        """Upload to the Hugging Face Hub, as `owner/name`; the address of what was uploaded."""
+        """Upload to the Hugging Face Hub, as `owner/name`; return the address of the upload."""
         with tempfile.TemporaryDirectory() as folder:
             return push(self.save_pretrained(folder), repository, private)
 
@@ -187,8 +183,8 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         if isinstance(X, pa.Array | pa.ChunkedArray):
             X = arrow_vectors(X, "X")
         if isinstance(X, Tensor):
-            _check_tensor(X, "X")
-            # scikit-learn counts and names columns; it need not see the values, which may be on a GPU.
+            check_tensor(X, "X")
+            # scikit-learn only counts and names the columns; it need not see the values, which may be on a GPU.
             validate_data(self, np.broadcast_to(np.float32(0), X.shape), reset=reset, skip_check_array=True)
             return X
         return validate_data(self, X, dtype="numeric", reset=reset, ensure_min_samples=2 if reset else 1)
@@ -199,27 +195,27 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         return tags
 
 
-def _check_tensor(X: Tensor, name: str) -> None:
-    if X.dim() != 2 or 0 in X.shape:
-        raise InputError(f"{name} has shape {tuple(X.shape)}, expected (samples, width), neither of them 0")
+def check_tensor(X: Tensor, name: str, least: int = 1) -> None:
+    """Check that a tensor holds finite vectors, at least `least` of them, without moving it."""
+    if X.dim() != 2 or len(X) < least or X.shape[1] == 0:
+        raise InputError(f"{name} has shape {tuple(X.shape)}, expected (rows, width), at least ({least}, 1)")
     if X.is_complex() or not bool(X.isfinite().all()):
-        raise InputError(f"{name} contains NaN, infinity or complex numbers, expected finite ones")
+        raise InputError(f"{name} contains NaN, infinity or complex numbers, expected finite real numbers")
 
 
 def _checked(estimator: NonNegativeEmbedding, pairs: Any) -> Any:
     if isinstance(pairs, pa.Array | pa.ChunkedArray):
         pairs = arrow_vectors(pairs, "pairs")
     if isinstance(pairs, Tensor):
-        _check_tensor(pairs, "pairs")
+        check_tensor(pairs, "pairs")
         return pairs
     return check_array(pairs, dtype="numeric", input_name="pairs", estimator=estimator)
 
 
 def _numbered(values: Any, rows: int, name: str) -> Tensor:
-    """Groups as numbers; negative numbers stay outside of all groups."""
-    values = np.asarray(values)
-    if values.ndim != 1 or len(values) != rows:
-        raise InputError(f"{name} has shape {values.shape}, expected one value for each of the {rows} samples")
-    _, numbers = np.unique(values, return_inverse=True)
-    outside = values < 0 if np.issubdtype(values.dtype, np.signedinteger) else np.zeros(rows, bool)
-    return torch.from_numpy(np.where(outside, -1, numbers).astype(np.int64))
+    """The number of each sample's group; -1 for none."""
+    if np.shape(values) != (rows,):
+        raise InputError(f"{name} has shape {np.shape(values)}, expected one value for each of the {rows} samples")
+    if not is_labelled(values).any():
+        return torch.full((rows,), UNLABELLED)
+    return torch.from_numpy(label_numbers(values, name)[0])

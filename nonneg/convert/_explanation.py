@@ -1,4 +1,4 @@
-"""What a glass box says of a sample, and of itself after a change."""
+"""What a glass-box classifier returns: explanations of scores, and the effect of an edit."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one feature adds to the score of one class: `activation * weight`."""
+    """The contribution of one feature to the score of one class: `activation * weight`."""
 
     feature: int
     name: str
@@ -20,12 +20,12 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a sample is what it is said to be.
+    """Why a sample has its score for a class.
 
     Attributes:
-        label: the class explained: the predicted one, unless another one was asked for.
-        score: of that class: the intercept and the contributions, added up.
-        intercept: what the class gets without any feature.
+        label: the class: the predicted one, unless another one was requested.
+        score: of that class: the sum of the intercept and the contributions.
+        intercept: the score of the class without any feature.
         contributions: of the active features, largest first.
     """
 
@@ -35,17 +35,17 @@ class Explanation:
     contributions: tuple[Contribution, ...]
 
     def __str__(self) -> str:
-        lines = [f"{self.label}: {self.score:.3f}", f"  {self.intercept:+.3f}  (any sample)"]
-        telling = [c for c in self.contributions if c.value > 0]
-        lines += [f"  {c.value:+.3f}  {c.name} ({c.activation:.3f} x {c.weight:.3f})" for c in telling]
-        if silent := len(self.contributions) - len(telling):
-            lines.append(f"  {silent} more active features say nothing of it")
+        lines = [f"{self.label}: {self.score:.3f}", f"  {self.intercept:+.3f}  (intercept)"]
+        positive = [c for c in self.contributions if c.value > 0]
+        lines += [f"  {c.value:+.3f}  {c.name} ({c.activation:.3f} x {c.weight:.3f})" for c in positive]
+        if others := len(self.contributions) - len(positive):
+            lines.append(f"  {others} more active features contribute nothing")
         return "\n".join(lines)
 
 
 @dataclass(frozen=True)
 class WhatIf:
-    """Accuracy before and after a change, and how many predictions it changes."""
+    """Accuracy before and after an edit, and the number of predictions that it changes."""
 
     before: float
     after: float

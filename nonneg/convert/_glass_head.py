@@ -1,4 +1,4 @@
-"""The linear head of a glass box: weights at least 0 on features, which may have names."""
+"""The linear head of a glass-box classifier: non-negative weights on features that may have names."""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -17,17 +17,17 @@ Array = npt.NDArray[Any]
 
 
 def fit_head(codes: sp.csr_array, labels: Array, classes: int, C: float, max_iter: int) -> tuple[Array, Array, int]:
-    """Multinomial logistic regression with weights at least 0: convex, so where it starts does not matter.
+    """Fit multinomial logistic regression with non-negative weights. It is convex: every start gives the same result.
 
     Args:
         codes: `(samples, features)`, CSR.
-        labels: `(samples,)`, numbers of classes.
-        classes: how many there are.
+        labels: `(samples,)`, class numbers.
+        classes: number of classes.
         C: inverse strength of the penalty.
-        max_iter: steps, at most.
+        max_iter: maximum number of steps.
 
     Returns:
-        Weights `(classes, features)`, intercepts `(classes,)`, and how many steps were made.
+        Weights `(classes, features)`, intercepts `(classes,)`, and the number of steps made.
 
     Example:
         >>> weights, intercept, _ = fit_head(sp.csr_array(np.eye(2)), np.array([1, 0]), classes=2, C=1.0, max_iter=50)
@@ -56,7 +56,7 @@ def fit_head(codes: sp.csr_array, labels: Array, classes: int, C: float, max_ite
 
 
 def check_names(names: Any, features: int) -> None:
-    """What features are called, by column: each name is of a feature that there is.
+    """Check the names of features: each belongs to an existing column.
 
     Example:
         >>> check_names({99: "wings"}, features=32)
@@ -75,10 +75,10 @@ def check_names(names: Any, features: int) -> None:
 
 
 def is_feature(value: Any, features: int) -> bool:
-    """A column of the codes, by number."""
+    """Whether a value is the number of a feature."""
     return not isinstance(value, bool) and isinstance(value, Integral) and 0 <= int(value) < features
 
 
 def is_number(value: Any) -> bool:
-    """Finite, and no truth value."""
+    """Whether a value is a finite number and not a Boolean."""
     return not isinstance(value, bool) and isinstance(value, Real) and isfinite(value)

@@ -1,4 +1,4 @@
-"""The head that turns vectors into codes: one linear map, relu, and of each row the largest few."""
+"""The head that turns vectors into codes: a linear map, relu and top-k."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nonneg.codes import unit_rows
 from nonneg.convert._rows import Rows
 from nonneg.rectify import top_k
 
@@ -16,7 +17,7 @@ _BLOCK = 4096  # rows that are encoded together
 
 
 class Head(nn.Module):
-    """Unit vectors to non-negative codes: `relu(x Wᵀ + b)`, of which each row keeps its `max_active` largest.
+    """Map unit vectors to non-negative codes: `relu(x Wᵀ + b)`, keeping the `max_active` largest entries per row.
 
     Shape: `(rows, width)` to `(rows, features)`.
 
@@ -40,7 +41,10 @@ class Head(nn.Module):
 
 @torch.inference_mode()
 def encoded(head: Head, rows: Rows) -> sp.csr_array:
-    """Codes of all rows, of length 1 each, `(rows, features)`, of the rows' dtype; an all-zero row stays one."""
+    """Unit codes of all rows, `(rows, features)`, in the rows' dtype; a row without an active feature is empty.
+
+    They are computed on the rows' device. The head itself is neither moved nor converted.
+    """
     blocks = list(_blocks(head, rows))
     features = head.weight.shape[0]
     counts = np.concatenate([count for _, _, count in blocks]) if blocks else np.zeros(0, np.int64)
@@ -55,18 +59,19 @@ def encoded(head: Head, rows: Rows) -> sp.csr_array:
 
 
 def _blocks(head: Head, rows: Rows) -> Iterator[tuple[Any, Any, Any]]:
-    """Values, columns and how many of each row, block after block."""
+    """Per block of rows, the values, their columns, and the number of values per row."""
+    weight, bias = (tensor.to(rows.device, rows.dtype) for tensor in (head.weight, head.bias))
     for x in rows.blocks(_BLOCK):
-        before = F.linear(x, head.weight, head.bias)
+        before = F.linear(x, weight, bias)
         if head.max_active is None or head.max_active >= before.shape[1]:
             values, columns = F.relu_(before), torch.arange(before.shape[1], device=x.device).expand(before.shape)
         else:
             values, columns = before.topk(head.max_active, dim=1, sorted=False)
             columns, order = columns.sort(dim=1)
             values = values.gather(1, order).relu_()
-        values = values / values.norm(dim=1, keepdim=True).clamp(min=torch.finfo(values.dtype).tiny)
-        active = values > 0
-        counts = active.sum(1)
+        values = unit_rows(values)
+        is_stored = values > 0
+        counts = is_stored.sum(1)
         if not bool((counts == values.shape[1]).all()):
-            values, columns = values[active], columns[active]
+            values, columns = values[is_stored], columns[is_stored]
         yield values.flatten().cpu().numpy(), columns.flatten().to(torch.int32).cpu().numpy(), counts.cpu().numpy()

@@ -1,9 +1,10 @@
-"""What `nonneg convert` is given: vectors, and what is known of them, checked before any work is done."""
+"""The input of `nonneg convert`: vectors with labels, ids, texts and images, checked before any work is done."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,10 @@ _SHOWN_SIDE = 128
 
 @dataclass(frozen=True)
 class Inputs:
-    """Vectors `(rows, width)` and what belongs to each row; None where nothing was given."""
+    """Vectors `(rows, width)` and the data of each row; None for what was not given.
+
+    `files` holds the given paths, and `contents` the size and time of change of each, by the name of the argument.
+    """
 
     vectors: Any
     pairs: Any
@@ -34,7 +38,8 @@ class Inputs:
     ids: Sequence[str] | None
     texts: Sequence[str] | None
     media: Any
-    described: dict[str, Any]
+    files: dict[str, str | None]
+    contents: dict[str, str]
 
 
 def open_inputs(
@@ -47,7 +52,7 @@ def open_inputs(
     progress: bool = True,
     with_ids: bool = True,
 ) -> Inputs:
-    """Open and check all of it; a CSV file of vectors may have its ids with it, which are read unless not wanted."""
+    """Open and check all input. Without `ids`, those in a CSV file of vectors are read, if `with_ids` is set."""
     X = checked_vectors(vectors, progress)
     Y = None if pairs is None else checked_vectors(pairs, progress)
     if Y is not None and Y.shape != X.shape:
@@ -65,15 +70,16 @@ def open_inputs(
         known,
         shown,
         None if media is None else _pictures(media, len(X), known, vectors, progress),
-        {name: None if value is None else _fingerprint(value) for name, value in given.items()},
+        given,
+        {name: _version(path) for name, path in given.items() if path is not None},
     )
 
 
 def checked_vectors(given: str, progress: bool = True) -> Any:
-    """Vectors that have a direction each, in a file.
+    """Open a file of vectors and check that each vector has a direction.
 
     Raises:
-        InputError: for rows with NaN, infinity or zeros alone, by their index.
+        InputError: naming the first row that contains NaN or infinity, or only zeros.
     """
     vectors = open_vectors(given, progress)
     cpu = torch.device("cpu")
@@ -82,40 +88,38 @@ def checked_vectors(given: str, progress: bool = True) -> Any:
     for start in range(0, len(vectors), _BLOCK):
         block = vectors[start : start + _BLOCK]
         smallest, largest = block.min(1), block.max(1)
-        _refuse(given, ~np.isfinite(smallest) | ~np.isfinite(largest), start, "NaN or infinite numbers", "finite ones")
-        _refuse(given, (smallest == 0) & (largest == 0), start, "zeros alone", "a vector with a direction")
+        is_finite = np.isfinite(smallest) & np.isfinite(largest)
+        _check_rows(given, is_finite, start, "NaN or infinity", "finite numbers")
+        _check_rows(given, (smallest != 0) | (largest != 0), start, "only zeros", "a vector with a direction")
         least, most = np.minimum(least, block.min(0)), np.maximum(most, block.max(0))
-        if is_one_direction:  # seldom beyond the first block
+        if is_one_direction:  # rarely true beyond the first block
             is_one_direction = all(have_one_direction(units, first) for units in Rows(block, device=cpu).blocks(_BLOCK))
     if is_one_direction:
         raise InputError(
-            f"{given}: all {len(vectors)} rows point in one direction, expected different ones: vectors are compared"
-            " by direction"
+            f"{given}: all {len(vectors)} rows have the same direction, expected different directions, by which"
+            " vectors are compared"
         )
     constant = np.flatnonzero(least == most)
     if len(constant):
         some = ", ".join(map(str, constant[:5])) + (", …" if len(constant) > 5 else "")
-        Console(stderr=True).print(
-            f"{given}: {len(constant)} of {vectors.shape[1]} columns are the same in every row ({some}) and tell"
-            " nothing apart",
-            style="yellow",
-            soft_wrap=True,
-            markup=False,
-            emoji=False,
-            highlight=False,
-        )
+        warn(f"{given}: {len(constant)} of {vectors.shape[1]} columns are constant ({some}) and carry no information")
     return vectors
 
 
-def _refuse(given: str, bad: Any, start: int, found: str, expected: str) -> None:
-    rows = np.flatnonzero(bad) + start
-    if len(rows):
+def warn(text: str) -> None:
+    """Print a warning on standard error, with file names exactly as they are."""
+    Console(stderr=True).print(text, style="yellow", soft_wrap=True, markup=False, emoji=False, highlight=False)
+
+
+def _check_rows(given: str, is_good: Any, start: int, found: str, expected: str) -> None:
+    if not is_good.all():
+        rows = start + np.flatnonzero(~is_good)
         others = f" (and {len(rows) - 1} more nearby)" if len(rows) > 1 else ""
-        raise InputError(f"{given}, row {rows[0]}{others}, holds {found}, expected {expected}")
+        raise InputError(f"{given}, row {rows[0]}{others}, contains {found}, expected {expected}")
 
 
 def _text(value: Any) -> str:
-    """A value as people write it; missing ones are empty."""
+    """A value as text, whole numbers without a fraction; "" if it is missing."""
     if value is None or value != value:  # NaN
         return ""
     is_whole = isinstance(value, float | np.floating) and float(value).is_integer()
@@ -123,41 +127,45 @@ def _text(value: Any) -> str:
 
 
 def _ids(given: str, values: Any) -> list[str]:
-    """Ids as text, all of them there and different."""
+    """Ids as text; none may be missing and all must differ."""
     ids = [_text(value) for value in values]
     seen: dict[str, int] = {}
     for row, value in enumerate(ids):
         if not value:
-            raise InputError(f"{given}, row {row}, holds no id, expected one for each row")
+            raise InputError(f"{given}, row {row}, has no id, expected one per row")
         if value in seen:
-            raise InputError(f"{given}: rows {seen[value]} and {row} have the same id {value!r}, expected no two alike")
+            raise InputError(
+                f"{given}: rows {seen[value]} and {row} have the same id {value!r}, expected different ids"
+            )
         seen[value] = row
     return ids
 
 
 def _pictures(media: str, rows: int, ids: Sequence[str] | None, vectors: str, progress: bool) -> Any:
-    """An encoded image for each row."""
+    """One encoded image per row."""
     if not Path(media).exists():
-        raise InputError(f"media is {media!r}, where there is no folder, expected a folder of images")
+        raise InputError(f"media is {media!r}, which does not exist, expected a folder of images")
     source = open_source(media, image_size=_SHOWN_SIDE, progress=progress)
     names = [str(name) for name in source.ids]
     if ids is None:
         order = np.array(_in_order(names, rows))
         if len(order) != rows:
-            raise InputError(f"{media} holds {len(source)} images, expected {rows}, as many as {vectors} has rows")
+            raise InputError(f"{media} holds {len(source)} images, expected {rows}, one per row of {vectors}")
     else:
         places = {Path(name).stem: i for i, name in enumerate(names)} | {n: i for i, n in enumerate(names)}
         places |= {Path(name).name: i for i, name in enumerate(names)}
-        lacking = next((value for value in ids if value not in places), None)
-        if lacking is not None:
-            raise InputError(f"{media} holds no image named {lacking!r}, expected one for each id")
+        missing = next((value for value in ids if value not in places), None)
+        if missing is not None:
+            raise InputError(f"{media} holds no image named {missing!r}, expected one per id")
         order = np.array([places[value] for value in ids])
     parts = [thumbnails(source.images[order[start : start + 256]]) for start in range(0, rows, 256)]
     return pa.concat_arrays(parts)
 
 
 def _in_order(names: Sequence[str], rows: int) -> list[int]:
-    """Which image comes first, second, …: those named 0, 1, … if each row has one, else by name, numbers by value.
+    """The positions of the images in row order: those named 0, 1, … if there is one per row, otherwise sorted by name.
+
+    Numbers within names are sorted by value.
 
     Example:
         >>> _in_order(["1.png", "10.png", "2.png"], 3)
@@ -174,6 +182,7 @@ def _with_numbers(name: str) -> list[str | int]:
     return [int(part) if i % 2 else part for i, part in enumerate(re.split("([0-9]+)", name))]
 
 
-def _fingerprint(given: str) -> dict[str, Any]:
-    there = split_name(given)[0].stat()
-    return {"file": given, "size": there.st_size, "modified": there.st_mtime_ns}
+def _version(given: str) -> str:
+    """The size and time of change of a file, from which a changed file is recognised."""
+    found = split_name(given)[0].stat()
+    return f"{found.st_size:,} bytes, modified {datetime.fromtimestamp(found.st_mtime, UTC).isoformat()}"

@@ -1,4 +1,4 @@
-"""How many nearest neighbours two descriptions of the same samples share."""
+"""How many nearest neighbours two representations of the same samples share."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ _CHUNK = 1024
 
 
 def neighbours_kept(before: Any, after: Any, k: int = 10) -> float:
-    """Share of each row's `k` nearest rows, by cosine similarity, that are the same before and after.
+    """The share of each row's `k` nearest rows, by cosine similarity, that two representations have in common.
 
-    A row of zeros, as a code without an active feature is, has no neighbours: it keeps none.
+    A zero row, such as a code without an active feature, has no neighbours and therefore keeps none.
 
     Args:
-        before, after: `(samples, …)`: arrays, tensors or SciPy sparse, of the same samples.
-        k: neighbours of a row; all others, where there are fewer.
+        before, after: `(samples, …)`: arrays, tensors or SciPy sparse matrices of the same samples.
+        k: neighbours per row, at most all other rows.
 
     Example:
         >>> x = np.random.default_rng(0).normal(size=(50, 8))
@@ -33,8 +33,8 @@ def neighbours_kept(before: Any, after: Any, k: int = 10) -> float:
     shared = 0
     for start in range(0, len(a), _CHUNK):
         near = [_nearest(z, start, k) for z in (a, b)]
-        is_somewhere = (a[start : start + _CHUNK] != 0).any(1) & (b[start : start + _CHUNK] != 0).any(1)
-        shared += int((near[0][:, :, None] == near[1][:, None, :])[is_somewhere].sum())
+        is_nonzero = (a[start : start + _CHUNK] != 0).any(1) & (b[start : start + _CHUNK] != 0).any(1)
+        shared += int((near[0][:, :, None] == near[1][:, None, :])[is_nonzero].sum())
     return shared / (len(a) * k)
 
 

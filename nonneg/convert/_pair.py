@@ -1,4 +1,4 @@
-"""`NonNegativePair`: two modalities, two heads, one non-negative space."""
+"""`NonNegativePair`: comparable non-negative codes of two modalities."""
 
 import tempfile
 from pathlib import Path
@@ -16,42 +16,44 @@ from torch import Tensor
 
 from nonneg import losses, metrics
 from nonneg.convert import _pair_store
-from nonneg.convert._fit import Fit, FitConfig
+from nonneg.convert._config import FitConfig, checked_config
+from nonneg.convert._embedding import check_tensor
+from nonneg.convert._fit import Fit
 from nonneg.convert._head import Head, encoded
-from nonneg.convert._parameters import checked_config, device_of
 from nonneg.convert._report import FitReport, report_on
 from nonneg.convert._rows import Rows
 from nonneg.convert._store import push
+from nonneg.devices import choose_device
 from nonneg.errors import InputError
 from nonneg.progress import progress_bar
 from nonneg.tables import arrow_vectors
 
 
 class NonNegativePair(BaseEstimator):  # type: ignore[misc]
-    """Codes of two modalities that can be compared: row i of `A` and row i of `B` belong together.
+    """Comparable codes of two modalities: row i of `A` and row i of `B` are a pair.
 
-    Two linear heads with relu and top-k end in the same features. They are fitted with the multi-modal
-    InfoNCE (each row must find its partner among those of the other modality) and, so that few pairs are not
-    learnt by heart, with the neighbourhood that each modality has by itself.
+    Two linear heads, each with relu and top-k, map to the same features. They are fitted with the multi-modal
+    InfoNCE loss (each row must find its partner among the rows of the other modality). The neighbourhoods within
+    each modality are kept, too, so that a small number of pairs is not memorised.
 
     Args:
-        n_components: features, shared by both.
-        max_active: how many of them may be active on a sample; None for no limit.
-        temperature: of both modalities' similarities; None takes one from the data, as in `NonNegativeEmbedding`.
-        positive_share: how much the partner counts against each modality's own neighbourhood.
-        noise: how far beside each vector its code must still hold, in units of the vectors' spread.
-        max_iter: steps, of a batch each.
-        batch_size: pairs a step.
+        n_components: number of features, shared by both modalities.
+        max_active: maximum number of active features per sample; None for no limit.
+        temperature: of both modalities' similarities; None chooses it from the data, as in `NonNegativeEmbedding`.
+        positive_share: weight of the pairs, relative to the neighbourhoods within each modality, from 0 to 1.
+        noise: size of the noise that codes must be robust to, relative to the vectors' spread.
+        max_iter: number of steps, one batch each.
+        batch_size: pairs per step.
         learning_rate: of Adam.
-        device: "cpu", "cuda", …; "auto" is a GPU where there is one.
-        random_state: of the start, the order of pairs and the noise.
+        device: "cpu", "cuda", …; "auto" uses a GPU if there is one.
+        random_state: of the initialisation, the order of pairs and the noise.
         verbose: show a progress bar.
 
     Attributes:
-        head_a_, head_b_: the fitted heads, torch modules.
+        head_a_, head_b_: the fitted heads, torch modules, on the CPU.
         report_a_, report_b_: which features are live, dead or dense on the data of the fit.
-        feature_names_in_a_, feature_names_in_b_: names of the columns, of a DataFrame whose columns are named.
-        n_iter_: steps made.
+        feature_names_in_a_, feature_names_in_b_: names of the columns, if fitted on DataFrames with column names.
+        n_iter_: number of steps made.
 
     Example:
         >>> from sklearn.datasets import load_digits
@@ -68,15 +70,15 @@ class NonNegativePair(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        n_components: int = 1024,
-        max_active: int | None = 32,
+        n_components: int = FitConfig.n_components,
+        max_active: int | None = FitConfig.max_active,
         *,
-        temperature: float | None = None,
+        temperature: float | None = FitConfig.temperature,
         positive_share: float = 0.5,
-        noise: float = 0.7,
-        max_iter: int = 1200,
+        noise: float = FitConfig.noise,
+        max_iter: int = FitConfig.max_iter,
         batch_size: int = 256,
-        learning_rate: float = 0.005,
+        learning_rate: float = FitConfig.learning_rate,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | int = False,
@@ -98,15 +100,15 @@ class NonNegativePair(BaseEstimator):  # type: ignore[misc]
 
         Args:
             A: `(pairs, width of A)`: an array or memory map, a DataFrame, a torch tensor, an Arrow column of lists.
-            B: `(pairs, width of B)`, likewise; row i of both belong together.
+            B: `(pairs, width of B)`, in any of the same forms; row i of both are a pair.
         """
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         config = checked_config(self.get_params(), seed)
         names = {"a": _column_names(A), "b": _column_names(B)}
         A, B = (_checked(rows, name, 2) for rows, name in ((A, "A"), (B, "B")))
         if len(A) != len(B):
-            raise InputError(f"A has {len(A)} rows and B {len(B)}, expected as many: row i of both belong together")
-        device = device_of(self.device)
+            raise InputError(f"A has {len(A)} rows and B {len(B)}, expected the same number")
+        device = choose_device(self.device)
         fit = _PairFit(Rows(A, device=device), Rows(B, device=device), config)
         with progress_bar(bool(self.verbose)) as bar:
             task = bar.add_task("fitting", total=self.max_iter)
@@ -132,26 +134,26 @@ class NonNegativePair(BaseEstimator):  # type: ignore[misc]
         return self._encoded("B", B)
 
     def score(self, A: Any, B: Any) -> float:
-        """Recall@1, as `metrics.recall_at_k`: how often the code of `B` nearest to a row of `A` is its partner's."""
+        """Recall@1: how often the code of `B` that is nearest to a row of `A` belongs to its partner."""
         a, b = self.transform_a(A), self.transform_b(B)
         if a.shape[0] != b.shape[0]:
-            raise InputError(f"A has {a.shape[0]} rows and B {b.shape[0]}, expected as many")
+            raise InputError(f"A has {a.shape[0]} rows and B {b.shape[0]}, expected the same number")
         return float(metrics.recall_at_k(a, b, k=1))
 
     # On disk and on the hub
 
     def save_pretrained(self, folder: str | Path, measured: dict[str, float] | None = None) -> Path:
-        """Write `config.json`, `model.safetensors` and a model card with the reports and figures that were measured."""
+        """Write `config.json`, `model.safetensors` and a model card with the reports and the measured figures."""
         check_is_fitted(self)
         return _pair_store.save(self, Path(folder), measured)
 
     @classmethod
     def from_pretrained(cls, path: str | Path) -> "NonNegativePair":
-        """A fitted pair from the folder it was saved to, or from the hub: `hub:owner/name`."""
+        """Load a fitted pair from the folder it was saved to, or from the hub: `hub:owner/name`."""
         return _pair_store.load(path)
 
     def push_to_hub(self, repository: str, private: bool = False) -> str:
-        """Upload to the Hugging Face Hub, as `owner/name`; the address of what was uploaded."""
+        """Upload to the Hugging Face Hub, as `owner/name`; return the address of the upload."""
         with tempfile.TemporaryDirectory() as folder:
             return push(self.save_pretrained(folder), repository, private)
 
@@ -165,27 +167,22 @@ class NonNegativePair(BaseEstimator):  # type: ignore[misc]
         if fitted is not None and given is not None and (given != fitted).any():
             place = int((given != fitted).argmax())
             raise InputError(
-                f"{name} has the column {given[place]!r} at {place}, expected {fitted[place]!r}, as fitted"
+                f"{name} has the column {given[place]!r} at {place}, expected {fitted[place]!r}, as in the fit"
             )
-        device = device_of(self.device)
-        return encoded(head.to(device), Rows(rows, device=device))
+        return encoded(head, Rows(rows, device=choose_device(self.device)))
 
 
 def _checked(rows: Any, name: str, least: int) -> Any:
     if isinstance(rows, pa.Array | pa.ChunkedArray):
         rows = arrow_vectors(rows, name)
     if isinstance(rows, Tensor):
-        # Checked where it lies: it may be on a GPU, or of a type that NumPy does not have.
-        if rows.dim() != 2 or len(rows) < least or rows.shape[1] == 0:
-            raise InputError(f"{name} has shape {tuple(rows.shape)}, expected (rows, width), at least ({least}, 1)")
-        if rows.is_complex() or not bool(rows.isfinite().all()):
-            raise InputError(f"{name} contains NaN, infinity or complex numbers, expected finite ones")
+        check_tensor(rows, name, least)
         return rows.detach()
     return check_array(rows, dtype="numeric", input_name=name, ensure_min_samples=least)
 
 
 def _column_names(rows: Any) -> npt.NDArray[Any] | None:
-    """Names of a DataFrame's columns, as scikit-learn keeps them; None where they are no strings."""
+    """Names of a DataFrame's columns, as scikit-learn stores them; None if they are not strings."""
     columns = list(getattr(rows, "columns", ()))
     return np.array(columns, object) if columns and all(isinstance(column, str) for column in columns) else None
 
@@ -195,12 +192,12 @@ def _report(side: Fit) -> FitReport:
 
 
 class _PairFit:
-    """A fit for each modality; their steps are taken together, as the partner is in the other one."""
+    """One fit per modality; each step updates both, because a pair has one row in each."""
 
     def __init__(self, a: Rows, b: Rows, config: FitConfig) -> None:
         self.config = config
         self.sides = [Fit(rows, None, config) for rows in (a, b)]
-        # Both drew the same samples to begin with: feature i stands for one thing in either from the start.
+        # Both fits drew the same samples for their initialisation, so feature i means the same in both.
         parameters = [p for side in self.sides for p in side.head.parameters()]
         self.log_scales = [side.log_scale for side in self.sides]
         self.optimiser = torch.optim.Adam([*parameters, *self.log_scales], config.learning_rate, (0.9, 0.99))

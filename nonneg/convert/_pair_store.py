@@ -1,4 +1,4 @@
-"""A pair of heads on disk and on the hub, as an embedding is. No pickle is read or written."""
+"""A pair of heads on disk and on the hub, in the format of an embedding, without pickle."""
 
 import dataclasses
 from pathlib import Path
@@ -33,8 +33,8 @@ def save(pair: "NonNegativePair", folder: Path, measured: dict[str, float] | Non
     }
     card = _PAIR.card(
         "feature-extraction",
-        f"Non-negative codes of vectors of {widths['a']} and of {widths['b']}",
-        f"Turns vectors of {widths['a']} numbers and their partners of {widths['b']} into the same"
+        f"Non-negative codes for pairs of vectors with {widths['a']} and {widths['b']} numbers",
+        f"Turns vectors of {widths['a']} numbers and their partners of {widths['b']} numbers into the same"
         f" {features} non-negative features, {_store.at_most(heads['a'])}.",
         "a, b = pair.transform_a(first), pair.transform_b(second)  # SciPy CSR, comparable: a @ b.T",
     )
@@ -44,7 +44,7 @@ def save(pair: "NonNegativePair", folder: Path, measured: dict[str, float] | Non
 
 
 def load(path: str | Path) -> "NonNegativePair":
-    """From the folder of a pair, or `hub:owner/name`."""
+    """Load from the folder of a pair, or `hub:owner/name`."""
     from nonneg.convert._pair import NonNegativePair
 
     with _PAIR.opened(_PAIR.folder(path)) as (described, tensors):

@@ -1,10 +1,11 @@
-"""What became of the features of a fit: which are live, dead, dense."""
+"""Which features are live, dead or dense after a fit."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from nonneg.codes import active
 from nonneg.convert._head import Head, encoded
 from nonneg.convert._rows import Rows
 
@@ -14,16 +15,16 @@ _DENSE = 0.5
 
 @dataclass(frozen=True)
 class FitReport:
-    """Features by how often they are active, on the data of the fit.
+    """How often the features are active on the data of the fit.
 
     Attributes:
-        features: how many there are.
-        live: active on one row or more.
-        dead: active on none.
-        dense: active on more than half of the rows.
-        active: features active on a row, on average.
+        features: number of features.
+        live: features active on at least one row.
+        dead: features active on no row.
+        dense: features active on more than half of the rows.
+        active: mean number of active features per row.
         empty: rows without an active feature.
-        rows: how many were looked at: the data, or 20,000 rows spread over it.
+        rows: number of rows examined: all of them, or 20,000 spread over the data.
     """
 
     features: int
@@ -37,24 +38,23 @@ class FitReport:
     def __str__(self) -> str:
         return (
             f"{self.live} of {self.features} features live, {self.dead} dead, {self.dense} dense (active on more than"
-            f" half of {self.rows:,} rows); {self.active:.1f} active on a row, {self.empty} rows without any"
+            f" half of {self.rows:,} rows); {self.active:.1f} active per row, {self.empty} rows without any"
         )
 
 
 def report_on(head: Head, rows: Rows) -> FitReport:
-    """Of a head on rows of its fit."""
+    """Report on the features of a head, on the rows of its fit."""
     total = len(rows)
     picked = torch.arange(total) if total <= _ROWS else torch.linspace(0, total - 1, _ROWS).long()
-    codes = encoded(head, Rows(rows.take(picked), device=rows.device))
-    counts = np.bincount(codes.indices, minlength=codes.shape[1])
-    active = np.diff(codes.indptr)
-    live = int((counts > 0).sum())
+    is_active = active(encoded(head, Rows(rows.take(picked), device=rows.device)))
+    per_feature, per_row = (np.asarray(is_active.sum(axis=axis)) for axis in (0, 1))
+    live = int((per_feature > 0).sum())
     return FitReport(
-        features=codes.shape[1],
+        features=len(per_feature),
         live=live,
-        dead=codes.shape[1] - live,
-        dense=int((counts > _DENSE * len(picked)).sum()),
-        active=float(active.mean()),
-        empty=int((active == 0).sum()),
+        dead=len(per_feature) - live,
+        dense=int((per_feature > _DENSE * len(picked)).sum()),
+        active=float(per_row.mean()),
+        empty=int((per_row == 0).sum()),
         rows=len(picked),
     )

@@ -1,4 +1,4 @@
-"""Vectors wherever they lie: arrays, memory maps, tensors, Arrow columns; read a few rows at a time."""
+"""Vectors in arrays, memory maps, tensors or Arrow columns, read a few rows at a time."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,17 +7,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_ROUNDING = 1e-6  # how far apart two rows of length 1 can be that are multiples of each other, in float32
+from nonneg.codes import unit_rows
+
+_ROUNDING = 1e-6  # the largest distance in float32 between unit rows of the same direction
 
 
 class Rows:
-    """Vectors `(rows, width)`, of which only what is asked for is read.
+    """Vectors `(rows, width)` that are read only where they are requested.
 
     Args:
         *parts: NumPy arrays, memory maps or torch tensors of one width; the rows of the second follow those
             of the first.
-        device: where the rows that are asked for go.
-        dtype: what they are computed in from there on.
+        device: where requested rows are put.
+        dtype: of requested rows.
     """
 
     def __init__(self, *parts: Any, device: torch.device, dtype: torch.dtype = torch.float32) -> None:
@@ -29,34 +31,40 @@ class Rows:
 
     @property
     def width(self) -> int:
+        """Numbers per vector."""
         return int(self.parts[0].shape[1])
 
     def take(self, rows: Tensor) -> Tensor:
-        """These rows, scaled to length 1, on the device. Rows of zeros stay zeros."""
+        """These rows, scaled to length 1, on the device. Zero rows stay zero."""
         found = torch.empty(len(rows), self.width, dtype=self.dtype, device=self.device)
         for part, start, stop in zip(self.parts, self.bounds, self.bounds[1:], strict=False):
             wanted = torch.nonzero((rows >= start) & (rows < stop)).flatten()
-            wanted = wanted[rows[wanted].argsort()]  # in the order they lie in: a memory map is read forwards
+            wanted = wanted[rows[wanted].argsort()]  # a memory map is read forwards
             found[wanted.to(self.device)] = self._tensor(part, rows[wanted] - start)
-        return unit(found)
+        return _units(found)
 
     def blocks(self, size: int) -> Iterator[Tensor]:
-        """All rows in order, so many at a time, as `take`."""
+        """All rows in order, `size` at a time, scaled as in `take`."""
         for part in self.parts:
             for start in range(0, len(part), size):
-                yield unit(self._tensor(part, slice(start, start + size)))
+                yield _units(self._tensor(part, slice(start, start + size)))
 
     def _tensor(self, part: Any, rows: Tensor | slice) -> Tensor:
         if isinstance(part, Tensor):
             wanted = rows.to(part.device) if isinstance(rows, Tensor) else rows
             return within_range(part[wanted].detach(), self.dtype).to(self.device, self.dtype)
-        # Copied, and as floats that torch knows: a read-only memory map it would warn of.
-        block = _known_floats(np.array(part[rows.numpy() if isinstance(rows, Tensor) else rows]))
+        # A copy, because torch warns about read-only memory maps.
+        block = _as_torch_floats(np.array(part[rows.numpy() if isinstance(rows, Tensor) else rows]))
         return within_range(torch.from_numpy(block), self.dtype).to(self.device, self.dtype)
 
 
-def _known_floats(block: Any) -> Any:
-    """As float16, float32 or float64 in this machine's order of bytes; longer floats scaled by rows to fit."""
+def _units(x: Tensor) -> Tensor:
+    units: Tensor = unit_rows(x)
+    return units
+
+
+def _as_torch_floats(block: Any) -> Any:
+    """Convert to float16, float32 or float64 in native byte order; rows of longer floats are scaled to fit."""
     if block.dtype.kind != "f":
         return block.astype(np.float64)
     if block.dtype.itemsize > 8:
@@ -66,7 +74,7 @@ def _known_floats(block: Any) -> Any:
 
 
 def within_range(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """The rows; those that are too large or too small for `dtype` divided by their largest entry: directions count.
+    """Divide rows that are too large or too small for `dtype` by their largest entry; only directions matter.
 
     Example:
         >>> within_range(torch.tensor([[3e40, 4e40], [3.0, 4.0]], dtype=torch.float64), torch.float32).tolist()
@@ -81,15 +89,6 @@ def within_range(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x / torch.where(is_beyond, largest, 1.0)
 
 
-def unit(x: Tensor) -> Tensor:
-    """Rows of length 1; those of zeros stay."""
-    # Divided by the largest entry first, so that the squares of tiny or huge ones are neither 0 nor infinite.
-    least = torch.finfo(x.dtype).tiny
-    scaled: Tensor = x / x.abs().amax(1, keepdim=True).clamp(min=least)
-    length: Tensor = torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
-    return scaled / length.clamp(min=least)
-
-
 def have_one_direction(x: Tensor, first: Tensor) -> bool:
-    """Whether rows of length 1, `(rows, width)`, point where `first` points, `(width,)`, but for rounding."""
+    """Whether unit rows `(rows, width)` have the direction of `first`, `(width,)`, up to rounding."""
     return bool((torch.linalg.vector_norm(x - first, dim=1) < _ROUNDING).all())

@@ -1,50 +1,43 @@
-"""`nonneg convert`: vectors in a file to a run and its features, surviving a kill."""
+"""`nonneg convert`: from a file of vectors to a run and its features. It resumes after an interruption."""
 
 import dataclasses
+import hashlib
 import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from rich.console import Console
-from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from nonneg.convert._classifier import NonNegativeClassifier
+from nonneg.convert._config import checked_config
 from nonneg.convert._embedding import NonNegativeEmbedding
-from nonneg.convert._fit import Fit
-from nonneg.convert._inputs import Inputs, open_inputs
-from nonneg.convert._parameters import checked_config, device_of, memory_errors_as_input_errors
-from nonneg.durable import (
-    TEMPORARY_PREFIX,
-    check_claimable,
-    claim_folder,
-    folder_lock,
-    made_by,
-    os_errors_as_input_errors,
-    read_errors_as_input_errors,
-    write_atomically,
-)
-from nonneg.environment import environment
+from nonneg.convert._fit import Fit, memory_errors_as_input_errors
+from nonneg.convert._inputs import Inputs, open_inputs, warn
+from nonneg.convert._store import plain
+from nonneg.devices import choose_device
+from nonneg.durable import os_errors_as_input_errors, read_errors_as_input_errors, write_atomically
 from nonneg.errors import InputError
 from nonneg.features import Features, is_features
+from nonneg.labels import UNLABELLED
 from nonneg.progress import progress_bar
+from nonneg.runs import RunFolder, RunFormat
+from nonneg.tables import split_name
 
-CONFIG, LOG, ENVIRONMENT, MODEL, CHECKPOINT = "config.json", "log.jsonl", "environment.json", "model", "checkpoint"
-CLASSIFIER = "classifier"
-_MAKER, _HOLDS = "nonneg convert", {CONFIG, LOG, MODEL, CHECKPOINT, CLASSIFIER}
+_CHECKPOINT, _CLASSIFIER = "checkpoint", "classifier"
+_FORMAT = RunFormat("nonneg convert", "config.json", frozenset((_CHECKPOINT, _CLASSIFIER)))
 _LOG_EVERY = 50  # steps
 _SAVE_EVERY = 5.0  # seconds
+_DIGEST = 32  # bytes of a SHA-256, with which a checkpoint begins
 
 
 @dataclass(frozen=True)
 class Converted:
-    """What `convert` has written, and what it measured."""
+    """The run and the features that `convert_file` wrote, and the share of neighbours that the codes keep."""
 
     run: Path
     features: Path
@@ -66,123 +59,109 @@ def convert_file(
     overwrite: bool = False,
     progress: bool = True,
 ) -> Converted:
-    """Fit a `NonNegativeEmbedding` on vectors in a file; write a run, and the `Features` of the vectors beside it.
+    """Fit a `NonNegativeEmbedding` on a file of vectors; write a run, and the `Features` of the vectors next to it.
 
-    Called again after a kill it goes on where it was.
+    The same call resumes an interrupted run, on the same device or on another one.
 
     Args:
         vectors: a .npy, .npz, .safetensors, .parquet or .csv file; `file.npz:name` names one of several arrays.
-        out: the run's folder; `runs/` and the file's name if left out. Features go beside it, as `NAME.features`.
-        pairs: vectors of the same shape: row i of both are two views of one thing.
-        labels: one label a row; kept with the features, and used as positives if the embedding is supervised.
-        ids: one id a row, all different.
-        texts: one text a row, to be shown.
-        media: a folder of images, to be shown: named by the ids, or as many as there are rows, in order of names.
-        embedding: how to convert; the defaults if left out.
-        classify: fit a `NonNegativeClassifier` on the codes and labels, too, and write it to `classifier` in the run.
-        overwrite: replace an earlier run and its features. Nothing is removed before all of the above has been
-            checked; then the earlier run is, and its features once the new ones are there.
-        progress: show bars on standard error.
+        out: the run's folder; `runs/` and the file's name by default. The features are written to `NAME.features`.
+        pairs: vectors of the same shape: row i of both are two views of the same thing.
+        labels: one label per row; saved with the features, and used as positives if the embedding is supervised.
+        ids: one id per row, all different.
+        texts: one text per row, for display.
+        media: a folder of images, for display: named by the ids, or one per row in the order of their names.
+        embedding: how to convert; default parameters if omitted.
+        classify: also fit a `NonNegativeClassifier` on the codes and labels, and write it to `classifier` in the run.
+        overwrite: replace an earlier run and its features. All input is checked first. The earlier run is removed
+            when the fit begins, its features once the new ones are complete.
+        progress: show progress bars on standard error.
     """
     embedding = embedding or NonNegativeEmbedding(random_state=0)
-    config = checked_config(embedding.get_params(), 0)
-    device_of(embedding.device)
-    out = _named(Path("runs") / _name(vectors) if out is None else out)
+    config = checked_config(embedding.get_params())
+    choose_device(embedding.device)
+    out = _run_folder(vectors, out)
+    features = out.with_name(f"{out.name}.features")
     for name, is_set in (("supervised", embedding.supervised), ("classify", classify)):
         if is_set and labels is None:
-            raise InputError(f"{name} is set without labels, expected one label a row")
+            raise InputError(f"{name} is set without labels, expected one label per row")
     given = open_inputs(vectors, pairs, labels, ids, texts, media, progress)
-    if classify and given.labels is not None and len(np.unique(given.labels[given.labels >= 0])) < 2:
+    if classify and len(given.label_names) < 2:
         raise InputError(f"{labels} names one class, expected two or more to classify")
-    features = out.with_name(f"{out.name}.features")
-    parameters = {name: value for name, value in embedding.get_params(deep=False).items() if name != "verbose"}
-    asked = json.dumps({"inputs": given.described, "embedding": parameters}, indent=1)
-    with folder_lock(out), memory_errors_as_input_errors(config):
-        resumes = not overwrite and _is_unfinished(out)
-        if resumes:
-            _refuse_another(out, json.loads(asked))
-        else:
-            if _is_taken(features, overwrite):
-                raise InputError(f"{features} exists already; choose another --out, or --overwrite to replace features")
-            begun = overwrite or (made_by(out / ENVIRONMENT) == _MAKER and not (out / CONFIG).exists())
-            check_claimable(out, ENVIRONMENT, _MAKER, _HOLDS, begun)
-        fit = embedding.begin(given.vectors, given.labels, pairs=given.pairs)  # the last that can be refused
-        if not resumes:
-            claim_folder(out, ENVIRONMENT, {"made_by": _MAKER, **environment(torch.device("cpu"))}, _HOLDS, begun)
-            write_atomically(out / CONFIG, asked.encode())
-        elif (state := _checkpoint(out)) is not None:
-            fit.resume(state)
-        _fit(fit, embedding.max_iter, out, progress)
+    with RunFolder(out, _FORMAT, _settings(given, embedding), overwrite) as run, memory_errors_as_input_errors(config):
+        if not run.resumes and _is_taken(features, overwrite):
+            raise InputError(f"{features} exists already; choose another --out, or --overwrite to replace features")
+        fit = embedding.begin(given.vectors, given.labels, pairs=given.pairs)  # the last of the checks
+        run.claim(fit.device)
+        _fit(run, fit, embedding.max_iter, progress)
         embedding.finish(fit)
         kept = embedding.score(given.vectors)
-        _embedded(embedding, given, out).save(features, overwrite=overwrite or resumes)
-        if classify and given.labels is not None:
-            known = given.labels >= 0
-            labelled = given.vectors if known.all() else np.asarray(given.vectors)[known]
-            glass_box = NonNegativeClassifier.on(embedding, labelled, given.labels[known])
-            glass_box.save_pretrained(out / CLASSIFIER)
-        embedding.save_pretrained(out / MODEL, {"neighbours kept of 10": kept})  # last: the run has finished
-        _remove_checkpoint(out)
+        _embedded(embedding, given, vectors, out).save(features, overwrite=overwrite or run.resumes)
+        if classify:
+            _classify(embedding, given).save_pretrained(out / _CLASSIFIER)
+        embedding.save_pretrained(run.model, {"neighbours kept of 10": kept})  # last: this completes the run
+        with os_errors_as_input_errors(out):
+            (out / _CHECKPOINT).unlink(missing_ok=True)
     return Converted(out, features, embedding, kept)
 
 
-def _named(out: Path) -> Path:
-    """Features get the run's name, so it must have one."""
+def _run_folder(vectors: str, out: Path | None) -> Path:
+    """The run's folder; it needs a name, because the features are named after it."""
+    if out is None:
+        path, name = split_name(vectors)
+        out = Path("runs") / (path.stem if name is None else f"{path.stem}-{name}")
     if out.name in ("", ".."):
         raise InputError(f"out is {str(out)!r}, expected a folder with a name, such as runs/news")
     return out
 
 
-def _name(vectors: str) -> str:
-    stem = Path(vectors).name
-    for old, new in ((":", "-"), (".npz", ""), (".npy", ""), (".parquet", ""), (".csv", ""), (".safetensors", "")):
-        stem = stem.replace(old, new)
-    return stem
+def _settings(given: Inputs, embedding: NonNegativeEmbedding) -> bytes:
+    """The run's configuration: everything that its result depends on, except for the device."""
+    parameters = embedding.get_params(deep=False)
+    kept = {name: value for name, value in parameters.items() if name not in ("device", "verbose")}
+    return json.dumps({**given.files, **kept, "contents": given.contents}, indent=1, default=plain).encode()
 
 
-def _fit(fit: Fit, total: int, out: Path, progress: bool) -> None:
-    saved, losses = time.monotonic(), []
+def _fit(run: RunFolder, fit: Fit, total: int, progress: bool) -> None:
+    losses = _resume(run, fit) if run.resumes else []
+    saved = time.monotonic()
     with progress_bar(progress) as bar:
         task = bar.add_task("fitting", total=total, completed=fit.done)
         while fit.done < total:
             losses.append(fit.step())
             bar.update(task, completed=fit.done)
             if fit.done % _LOG_EVERY == 0 or fit.done == total:
-                _log(out, fit, losses)
+                run.log({"step": fit.done, "loss": float(torch.stack(losses).mean())})
                 losses = []
             if time.monotonic() - saved > _SAVE_EVERY:
-                _save(out, fit)
+                _save(run, fit, losses)
                 saved = time.monotonic()
-    _save(out, fit)
+    _save(run, fit, losses)
 
 
-def _log(out: Path, fit: Fit, losses: list[Tensor]) -> None:
-    line = {"step": fit.done, "loss": float(torch.stack(losses).mean())}
-    with os_errors_as_input_errors(out / LOG), (out / LOG).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+def _save(run: RunFolder, fit: Fit, losses: list[Tensor]) -> None:
+    tensors = {**fit.state(), "losses": torch.stack(losses) if losses else torch.zeros(0)}
+    content = save_tensors({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
+    write_atomically(run.folder / _CHECKPOINT, hashlib.sha256(content).digest() + content)
 
 
-def _save(out: Path, fit: Fit) -> None:
-    tensors = {name: value.detach().cpu().contiguous() for name, value in fit.state().items()}
-    write_atomically(out / CHECKPOINT, save_tensors(tensors))
+def _resume(run: RunFolder, fit: Fit) -> list[Tensor]:
+    """Continue from the checkpoint, or start over without one; return the losses since the last line of the log."""
+    path, losses = run.folder / _CHECKPOINT, []
+    with read_errors_as_input_errors(path):
+        content = path.read_bytes() if path.exists() else b""
+    if content and hashlib.sha256(content[_DIGEST:]).digest() == content[:_DIGEST]:
+        state = load_tensors(content[_DIGEST:])
+        losses = list(state.pop("losses").to(fit.device))
+        fit.resume(state)
+    elif content:
+        warn(f"{path} is damaged: the fit starts over")
+    run.truncate_log(fit.done)
+    run.record_resumption(fit.done, fit.device)
+    return losses
 
 
-def _checkpoint(out: Path) -> dict[str, Tensor] | None:
-    try:
-        with read_errors_as_input_errors(out / CHECKPOINT):
-            return load_tensors((out / CHECKPOINT).read_bytes()) if (out / CHECKPOINT).exists() else None
-    except SafetensorError:
-        Console(stderr=True).print(f"{out / CHECKPOINT} is damaged: starting over", style="yellow")
-        return None
-
-
-def _remove_checkpoint(out: Path) -> None:
-    with os_errors_as_input_errors(out):
-        for leftover in [out / CHECKPOINT, *out.glob(f"{TEMPORARY_PREFIX}*")]:
-            leftover.unlink(missing_ok=True)
-
-
-def _embedded(embedding: NonNegativeEmbedding, given: Inputs, out: Path) -> Features:
+def _embedded(embedding: NonNegativeEmbedding, given: Inputs, vectors: str, out: Path) -> Features:
     return Features(
         embedding.transform(given.vectors),
         ids=given.ids,
@@ -191,7 +170,7 @@ def _embedded(embedding: NonNegativeEmbedding, given: Inputs, out: Path) -> Feat
         media=given.media,
         texts=given.texts,
         provenance={
-            "source": given.described["vectors"]["file"],
+            "source": vectors,
             "run": out.name,
             "layer": "projector",
             "report": dataclasses.asdict(embedding.report_),
@@ -199,43 +178,15 @@ def _embedded(embedding: NonNegativeEmbedding, given: Inputs, out: Path) -> Feat
     )
 
 
-def _is_unfinished(out: Path) -> bool:
-    with read_errors_as_input_errors(out):
-        begun = (out / CONFIG).is_file() and made_by(out / ENVIRONMENT) == _MAKER
-        return begun and not (out / MODEL / "config.json").is_file()
-
-
-def _refuse_another(out: Path, asked: dict[str, Any]) -> None:
-    """An unfinished run goes on only as it began."""
-    with read_errors_as_input_errors(out / CONFIG):
-        text = (out / CONFIG).read_bytes()
-    try:
-        begun = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"{out / CONFIG} is damaged; pass --overwrite to start over") from error
-    for part in ("embedding", "inputs"):
-        was, now = begun.get(part, {}), asked[part]
-        for name in now:
-            if was.get(name) != now[name]:
-                raise InputError(
-                    f"{out} holds an unfinished run {_difference(name, was.get(name), now[name])}; go on with the"
-                    " same, choose another --out or pass --overwrite to start over"
-                )
-
-
-def _difference(name: str, was: Any, now: Any) -> str:
-    """What was another, in words; a file by its name, which is all that a person knows of it."""
-    before, after = (value["file"] if isinstance(value, dict) else value for value in (was, now))
-    if isinstance(now, dict) and was is None:
-        return f"without {name}, not with {after}"
-    if isinstance(was, dict):
-        changed = f"not {after}" if after is not None else "not without"
-        return f"with {name} {before}, {changed if before != after else 'which has changed since'}"
-    return f"with {'seed' if name == 'random_state' else name} {before}, not {after}"
+def _classify(embedding: NonNegativeEmbedding, given: Inputs) -> NonNegativeClassifier:
+    labels = np.asarray(given.labels)
+    is_known = labels != UNLABELLED
+    labelled = given.vectors if is_known.all() else np.asarray(given.vectors)[is_known]
+    return NonNegativeClassifier.on(embedding, labelled, labels[is_known])
 
 
 def _is_taken(features: Path, overwrite: bool) -> bool:
-    """Whether something is there that features must not replace; a save that was stopped may leave hidden files."""
+    """Whether the folder holds something that must not be replaced; an interrupted save may leave hidden files."""
     with read_errors_as_input_errors(features):
         if not features.exists() or (features.is_dir() and all(p.name.startswith(".") for p in features.iterdir())):
             return False

@@ -1,4 +1,4 @@
-"""`NonNegativeHead`: a sentence-transformers module, so that a sentence model encodes text straight into codes."""
+"""`NonNegativeHead`: a sentence-transformers module, with which a sentence model encodes text into codes."""
 
 import importlib
 from typing import Any, Self
@@ -12,34 +12,35 @@ from torch import Tensor, nn
 from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._head import Head
 from nonneg.errors import InputError
+from nonneg.messages import one_line
 
 _missing: ImportError | None = None
 try:
     Module: Any = importlib.import_module("sentence_transformers.base.modules").Module
-except ImportError as error:  # said when the head is used, so that this file can be imported anywhere
+except ImportError as error:  # raised when the head is used, so that this file can always be imported
     Module, _missing = nn.Module, error
 
 
 class NonNegativeHead(Module):  # type: ignore[misc]
-    """The fitted head of a `NonNegativeEmbedding` behind the pooling of a sentence model.
+    """The fitted head of a `NonNegativeEmbedding` as the last module of a sentence model, after the pooling.
 
         model = SentenceTransformer(modules=[transformer, pooling, NonNegativeHead.of(embedding)])
-        codes = model.encode(texts)  # what embedding.transform makes of the pooled vectors, as a dense array
+        codes = model.encode(texts)  # embedding.transform of the pooled vectors, as a dense array
         model.save("codes")
         model = SentenceTransformer("codes", trust_remote_code=True)
 
-    sentence-transformers 6 asks for `trust_remote_code=True` before it imports a module of any other package,
-    this one too, and then runs whatever code the folder names: say so of folders that you trust. A model of
-    `NonNegativeHead.builtin` needs no such word.
+    sentence-transformers 6 requires `trust_remote_code=True` before it imports modules of other packages, such as
+    this one, and then runs any code that the folder names: use it only for folders that you trust. Models with
+    `NonNegativeHead.builtin` do not need it.
 
     Args:
-        head: from vectors of length 1 to codes.
+        head: maps unit vectors to codes.
 
-    Shape: `sentence_embedding`, `(texts, width)`, becomes `(texts, features)` in float32, rows of length 1 or,
-    where no feature is active, of zeros.
+    Shape: `sentence_embedding`, `(texts, width)`, becomes `(texts, features)` in float32; each row has length 1, or
+    is zero if no feature is active.
     """
 
-    __module__ = "nonneg.convert"  # the path that a saved model names: the public one, which stays
+    __module__ = "nonneg.convert"  # saved models refer to the public path
     config_keys = ("max_active",)
 
     def __init__(self, head: Head) -> None:
@@ -49,16 +50,16 @@ class NonNegativeHead(Module):  # type: ignore[misc]
 
     @classmethod
     def of(cls, embedding: NonNegativeEmbedding) -> Self:
-        """The head of a fitted embedding: a copy, which further training of the model does not share with it."""
+        """A copy of the head of a fitted embedding; training the model further does not change the embedding."""
         check_is_fitted(embedding)
         return cls(_head(embedding.head_.state_dict(), embedding.head_.max_active))
 
     @staticmethod
     def builtin(embedding: NonNegativeEmbedding) -> list[nn.Module]:
-        """The same codes by three modules of sentence-transformers itself, to stand where the head would.
+        """Three modules of sentence-transformers itself that compute the same codes, to use instead of the head.
 
-        A model saved with them loads as any other, without `trust_remote_code` and where nonneg is not
-        installed; in a `SparseEncoder` codes come out as sparse tensors.
+        A model saved with them loads like any other, without `trust_remote_code` and without nonneg. In a
+        `SparseEncoder`, the codes are sparse tensors.
         """
         _require_sentence_transformers()
         check_is_fitted(embedding)
@@ -74,24 +75,24 @@ class NonNegativeHead(Module):  # type: ignore[misc]
 
     @property
     def max_active(self) -> int | None:
-        """How many features may be active on a text; None for no limit."""
+        """Maximum number of active features per text; None for no limit."""
         return self.head.max_active
 
     def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
         pooled = features["sentence_embedding"]
         width = self.head.weight.shape[1]
         if pooled.shape[-1] != width:
-            raise ValueError(f"the sentence vectors have {pooled.shape[-1]} numbers, the head was fitted on {width}")
+            raise ValueError(f"the sentence vectors have {pooled.shape[-1]} numbers, expected {width}, as in the fit")
         codes = self.head(F.normalize(pooled.float(), dim=1).to(self.head.weight.dtype))
         features["sentence_embedding"] = F.normalize(codes.float(), dim=1)
         return features
 
     def get_embedding_dimension(self) -> int:
-        """Features of a code."""
+        """The number of features."""
         return int(self.head.weight.shape[0])
 
     def save(self, output_path: str, *_: Any, **__: Any) -> None:
-        """Write `config.json` and `model.safetensors`; never a pickle, whatever is asked for."""
+        """Write `config.json` and `model.safetensors`; never a pickle, even if `safe_serialization` is False."""
         self.save_config(output_path)
         self.save_torch_weights(output_path, safe_serialization=True)
 
@@ -106,7 +107,7 @@ class NonNegativeHead(Module):  # type: ignore[misc]
         local_files_only: bool = False,
         **_: Any,
     ) -> Self:
-        """Read what `save` wrote, in a folder or in a model of the hub."""
+        """Load from a folder or from a model on the hub."""
         _require_sentence_transformers()
         where = {
             "subfolder": subfolder,
@@ -137,5 +138,5 @@ def _require_sentence_transformers() -> None:
     if _missing is not None:
         raise ImportError(
             "NonNegativeHead needs the package sentence-transformers, which cannot be imported"
-            f" ({' '.join(str(_missing).split())}): pip install 'nonneg[sentence]'"
+            f" ({one_line(_missing)}): pip install 'nonneg[sentence]'"
         ) from _missing

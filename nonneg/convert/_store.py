@@ -1,4 +1,4 @@
-"""Estimators on disk and on the hub: a config, weights and a card. No pickle is read or written."""
+"""Estimators on disk and on the hub: a config, weights and a card, without pickle."""
 
 import dataclasses
 import hashlib
@@ -17,12 +17,13 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from nonneg.convert._config import checked_config
 from nonneg.convert._head import Head
-from nonneg.convert._parameters import checked_config
 from nonneg.convert._report import FitReport
 from nonneg.durable import os_errors_as_input_errors, read_errors_as_input_errors, write_atomically
 from nonneg.errors import InputError
 from nonneg.extras import import_extra
+from nonneg.messages import one_line
 from nonneg.models import fetched
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ Made with nonneg, after [Non-negative Contrastive Learning](https://arxiv.org/ab
 ```python
 from nonneg import {kind}
 
-{name} = {kind}.from_pretrained("hub:owner/name")  # or the folder this file lies in
+{name} = {kind}.from_pretrained("hub:owner/name")  # or the folder of this file
 {use}
 ```
 """
@@ -56,15 +57,15 @@ from nonneg import {kind}
 
 @dataclass(frozen=True)
 class Saved:
-    """How estimators of one kind lie in a folder.
+    """How estimators of one class are stored in a folder.
 
     Attributes:
         kind: the class.
-        name: what it is called in sentences.
-        config: the file that describes it. It is written last: with it, the estimator is whole.
+        name: its name in messages.
+        config: the file that describes it. It is written last and completes the estimator.
         weights: the file of its tensors.
-        further: other files that it needs, which have to be fetched from the hub too.
-        inner: the folder of a run that it lies in.
+        further: other files that it needs, to be fetched from the hub as well.
+        inner: the folder within a run that it is stored in.
     """
 
     kind: str
@@ -75,7 +76,7 @@ class Saved:
     inner: str = "model"
 
     def write(self, folder: Path, described: dict[str, Any], tensors: Mapping[str, Tensor], card: str) -> Path:
-        """Each file whole or not at all."""
+        """Write all files, each of them atomically."""
         content = save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
         digest = hashlib.sha256(content).hexdigest()
         text = json.dumps({"nonneg": self.kind, **described, "sha256": digest}, indent=1, default=plain)
@@ -87,7 +88,7 @@ class Saved:
         return folder
 
     def folder(self, path: str | Path) -> Path:
-        """Where it lies: in a run, in a folder, or in the local copy of `hub:owner/name`."""
+        """The folder of an estimator, given a run, that folder itself, or `hub:owner/name`."""
         folder = self._fetched(path) if isinstance(path, str) and path.startswith("hub:") else Path(path)
         with read_errors_as_input_errors(folder):
             folder = folder / self.inner if (folder / self.inner).is_dir() else folder
@@ -101,13 +102,13 @@ class Saved:
         files = [name for name in (self.config, self.weights, *self.further) if name not in (CONFIG, WEIGHTS)]
         if files:
             hub, name = import_extra("huggingface_hub", path, extra="hub"), path.removeprefix("hub:").partition("@")[0]
-            with _hub_errors(f"{path} cannot be fetched"):  # of the same commit, which the folder is named after
+            with _hub_errors(f"{path} cannot be fetched"):  # the folder's name is the commit
                 folder = Path(hub.snapshot_download(name, revision=folder.name, allow_patterns=files))
         return folder
 
     @contextmanager
     def opened(self, folder: Path) -> Iterator[tuple[dict[str, Any], dict[str, Tensor]]]:
-        """What `write` was given; whatever turns out to be wrong with it inside of the `with` is one sentence."""
+        """Read what `write` wrote; errors within the `with` block are raised as one `InputError`."""
         with read_errors_as_input_errors(folder):
             text, content = (folder / self.config).read_bytes(), (folder / self.weights).read_bytes()
         try:
@@ -116,29 +117,29 @@ class Saved:
                 raise ValueError(f"it describes a {described['nonneg']}")
             tensors = load_tensors(content)
             if described.get("sha256") not in (None, hashlib.sha256(content).hexdigest()):
-                raise ValueError(f"{self.weights} is not what was saved with it (SHA-256 differs)")
+                raise ValueError(f"{self.weights} was changed since it was saved (SHA-256 differs)")
             yield described, tensors
         except (*_DAMAGE, SafetensorError) as error:
-            reason = f"it has no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+            reason = f"it has no {error}" if isinstance(error, KeyError) else one_line(error)
             raise InputError(f"{folder / self.config} does not describe a nonneg {self.name}: {reason}") from error
 
     def card(self, task: str, title: str, text: str, use: str) -> str:
-        """A model card, in the form the Hugging Face Hub reads."""
+        """A model card in the format of the Hugging Face Hub."""
         return _CARD.format(task=task, title=title, text=text, kind=self.kind, name=self.name, use=use)
 
 
 def check_tensors(tensors: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """They are these, of these shapes, of finite numbers."""
+    """Check the names and shapes of tensors, and that they hold finite numbers."""
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if found != shapes:
         raise ValueError(f"its weights have the shapes {found}, expected {dict(shapes)}")
     for name, tensor in tensors.items():
         if not tensor.is_floating_point() or not bool(tensor.isfinite().all()):
-            raise ValueError(f"{name} has entries that are no finite numbers")
+            raise ValueError(f"{name} has entries that are not finite numbers")
 
 
 def push(folder: Path, repository: str, private: bool) -> str:
-    """Upload what was saved; the address of what was uploaded."""
+    """Upload a saved estimator; return the address of the upload."""
     hub = import_extra("huggingface_hub", repository, extra="hub")
     with _hub_errors(f"{repository} cannot be uploaded"):
         api = hub.HfApi()
@@ -150,25 +151,25 @@ def push(folder: Path, repository: str, private: bool) -> str:
 def _hub_errors(what: str) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # of HTTP, of the cache, of the names: each has its own family of errors
-        raise InputError(f"{what}: {' '.join(str(error).split()) or type(error).__name__}") from error
+    except Exception as error:  # the hub's client raises many unrelated types of errors
+        raise InputError(f"{what}: {one_line(error)}") from error
 
 
-# What stores have in common
+# Shared by the stores
 
 
 def plain(value: Any) -> Any:
-    """A parameter as JSON has it: numbers of NumPy, as its grids give them, become Python's."""
+    """A parameter as a JSON value; NumPy numbers become Python numbers."""
     if isinstance(value, np.random.RandomState):
-        return None  # a generator that has been used cannot be written down
+        return None  # the state of a used generator is not saved
     if isinstance(value, torch.device):
         return str(value)
     return value.item() if isinstance(value, np.generic) else value
 
 
 def restored_head(tensors: Mapping[str, Tensor], described: Any, parameters: dict[str, Any], prefix: str = "") -> Head:
-    """The head whose tensors begin with the prefix, once `check_tensors` has seen them."""
-    # The head's own limit: the parameter may have been set anew since the fit.
+    """The head whose tensors' names begin with the prefix; `check_tensors` must have checked them."""
+    # The head's own limit, as the parameter may have changed since the fit.
     limited = parameters | {"max_active": described.get("max_active", parameters["max_active"])}
     features, width = tensors[f"{prefix}weight"].shape
     head = Head(width, features, checked_config(limited, 0).max_active)
@@ -177,30 +178,28 @@ def restored_head(tensors: Mapping[str, Tensor], described: Any, parameters: dic
 
 
 def column_names(given: Any, width: int) -> npt.NDArray[Any] | None:
-    """Names of columns, as scikit-learn keeps them; None if they have none."""
+    """Names of columns, as scikit-learn stores them; None if there are none."""
     names = np.array([str(name) for name in given], object)
     if len(names) not in (0, width):
-        raise ValueError(f"it names {len(names)} columns of {width}")
+        raise ValueError(f"it names {len(names)} of {width} columns")
     return names if len(names) else None
 
 
 def at_most(head: Head) -> str:
-    """How sparse its codes are, for a card."""
-    return f"at most {head.max_active or head.weight.shape[0]} of them active on a sample"
+    """The sparsity of a head's codes, for its card."""
+    return f"at most {head.max_active or head.weight.shape[0]} of them active per sample"
 
 
 def figures(reports: Mapping[str, FitReport], measured: Mapping[str, float]) -> str:
-    """What was seen after the fit, by what the reports are of."""
+    """A table of the reports, by what each is about, and of the measured figures."""
     rows: list[tuple[str, Any]] = []
     for of, report in reports.items():
         rows += [(f"live features{of}", report.live), (f"dead features{of}", report.dead)]
-        rows += [(f"dense features{of}", report.dense), (f"active features of a row{of}", f"{report.active:.1f}")]
+        rows += [(f"dense features{of}", report.dense), (f"active features per row{of}", f"{report.active:.1f}")]
     rows += [(name, f"{value:.3f}") for name, value in measured.items()]
-    looked_at = next(iter(reports.values())).rows
+    examined = next(iter(reports.values())).rows
     lines = [f"| {name} | {value} |" for name, value in rows]
-    return "\n".join(
-        [f"\nOn the {looked_at:,} rows it was looked at on after the fit:\n", "| | |", "|---|---|", *lines, ""]
-    )
+    return "\n".join([f"\nMeasured on {examined:,} rows of the data of the fit:\n", "| | |", "|---|---|", *lines, ""])
 
 
 # An embedding
@@ -225,7 +224,7 @@ def save(embedding: "NonNegativeEmbedding", folder: Path, measured: dict[str, fl
     }
     card = _EMBEDDING.card(
         "feature-extraction",
-        f"Non-negative codes of vectors of {width}",
+        f"Non-negative codes for vectors of {width} numbers",
         f"Turns vectors of {width} numbers into {features} non-negative features, {at_most(head)}.",
         "codes = embedding.transform(vectors)  # SciPy CSR, rows of length 1",
     )
@@ -234,7 +233,7 @@ def save(embedding: "NonNegativeEmbedding", folder: Path, measured: dict[str, fl
 
 
 def load(path: str | Path) -> "NonNegativeEmbedding":
-    """From a run, the folder of a model, or `hub:owner/name`."""
+    """Load from a run, the folder of a model, or `hub:owner/name`."""
     from nonneg.convert._embedding import NonNegativeEmbedding
 
     with _EMBEDDING.opened(_EMBEDDING.folder(path)) as (described, tensors):

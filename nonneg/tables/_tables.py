@@ -1,4 +1,4 @@
-"""Arrays and columns in files of many kinds, by path, or by path and name: `file.npz:title`, `news.csv:2`."""
+"""Arrays and columns in files of many formats, by path, or by path and name: `file.npz:title`, `news.csv:2`."""
 
 from pathlib import Path
 from typing import Any
@@ -9,15 +9,16 @@ import pyarrow as pa
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.messages import one_line
+from nonneg.tables._files import check_regular_file
 from nonneg.tables._vectors import as_float32, open_parquet, parquet_vectors, vector_columns
 from nonneg.tables._written import csv_column, csv_vectors, open_csv, read_lines
 
-_KINDS = ".npy, .npz, .safetensors, .parquet or .csv"
-_ARRAY, _ZIP = b"\x93NUMPY", b"PK"  # how .npy and .npz begin
+_FORMATS = ".npy, .npz, .safetensors, .parquet or .csv"
+_ARRAY, _ZIP = b"\x93NUMPY", b"PK"  # the first bytes of .npy and .npz
 
 
 def split_name(given: str) -> tuple[Path, str | None]:
-    """The file, and the name behind the last colon, if what comes before it is a file.
+    """Split `file:name` at the last colon; the name is None if the whole string is a path.
 
     Example:
         >>> split_name("vectors.npy")
@@ -30,60 +31,60 @@ def split_name(given: str) -> tuple[Path, str | None]:
 
 
 def open_vectors(given: str, progress: bool = True) -> Any:
-    """Vectors `(rows, width)` in a file, memory-mapped where the file allows it.
+    """Open vectors `(rows, width)` in a file, memory-mapped if the format allows it.
 
     Args:
-        given: the path of a .npy, .npz, .safetensors, .parquet or .csv file, followed by a colon and the name of
-            the array, tensor or column where there are several. Parquet is copied once to a file that can be
-            memory-mapped, in the cache folder. Of CSV all columns but `id` and a nameless first one are taken.
-        progress: say on a terminal that another process is being waited for.
+        given: the path of a .npy, .npz, .safetensors, .parquet or .csv file. If it holds several arrays, tensors or
+            columns of vectors, a colon and the name of one follow. Parquet is copied once to the cache folder, in a
+            format that can be memory-mapped. All columns of a CSV file make up the vector, except for `id` and a
+            first column without a name.
+        progress: report on a terminal when another process has to finish first.
 
     Raises:
         InputError: naming the file, what was found and what was expected.
     """
     path, name = split_name(given)
-    _require_file(path)
+    check_regular_file(path)
     kind = path.suffix.lower()
     if kind == ".parquet":
         columns = vector_columns(path)
         vectors = parquet_vectors(path, columns[_chosen(path, name, columns, "column of vectors")], progress)
     elif kind == ".csv":
-        _refuse_name(path, name, "is taken whole")
+        _check_no_name(path, name, "is read as a whole")
         vectors = as_float32(csv_vectors(open_csv(path)))
     elif kind == ".safetensors":
         vectors = _tensor(path, name)
     elif kind in (".npy", ".npz"):
         vectors = _numpy(path, name, 2)
     else:
-        raise InputError(f"{path} has no known kind of vectors, expected {_KINDS}")
+        raise InputError(f"{path} has the suffix {path.suffix!r}, expected a file of vectors: {_FORMATS}")
     if vectors.ndim != 2 or 0 in vectors.shape or vectors.dtype.kind not in "fiu":
         raise InputError(f"{given} holds {vectors.dtype} of shape {vectors.shape}, expected numbers (rows, width)")
     return vectors
 
 
 def ids_within(given: str) -> str | None:
-    """Where the ids of these vectors are, as `read_column` takes it: the column `id` of a CSV file. None for none."""
+    """The column `id` of a CSV file of vectors, for `read_column`; None if there is none."""
     path, _ = split_name(given)
     if path.suffix.lower() != ".csv":
         return None
-    _require_file(path)
     return next((f"{path}:{name}" for name in open_csv(path).names if name.lower() == "id"), None)
 
 
 def read_column(given: str, rows: int | None = None, beside: str = "the vectors", as_text: bool = False) -> Any:
-    """One value a row: a 1-D array from .npy or .npz, a column of .csv or .parquet, or the lines of a .txt file.
+    """Read one value per row: a 1-D array of .npy or .npz, a column of .csv or .parquet, or the lines of a .txt file.
 
     Args:
-        given: the path, followed by a colon and a name where there are several arrays or columns.
-        rows: how many there must be; any number if left out.
-        beside: what it is that has so many rows.
-        as_text: of CSV the values as they are written, where numbers would become numbers.
+        given: the path. If the file holds several arrays or columns, a colon and the name of one follow.
+        rows: the expected number of rows; any number by default.
+        beside: what has that number of rows, for error messages.
+        as_text: read the values of a CSV file as they are written, without converting them to numbers.
     """
     path, name = split_name(given)
-    _require_file(path)
+    check_regular_file(path)
     kind, header = path.suffix.lower(), ""
     if kind == ".txt":
-        _refuse_name(path, name, "has lines")
+        _check_no_name(path, name, "is read line by line")
         values = read_lines(path)
     elif kind == ".parquet":
         file = open_parquet(path)
@@ -91,7 +92,7 @@ def read_column(given: str, rows: int | None = None, beside: str = "the vectors"
         values = _as_values(given, file.read([names[_chosen(path, name, names, "column")]]).column(0))
     elif kind == ".csv":
         table = open_csv(path)
-        header = f", where {table.said()}"
+        header = f", where {table.first_line()}"
         if name is None and table.has_index and len(table.names) == 2:
             position = 1
         else:
@@ -100,22 +101,22 @@ def read_column(given: str, rows: int | None = None, beside: str = "the vectors"
     elif kind in (".npy", ".npz"):
         values = np.asarray(_numpy(path, name, 1))
         if values.ndim != 1:
-            raise InputError(f"{given} holds an array of shape {values.shape}, expected one value a row")
+            raise InputError(f"{given} holds an array of shape {values.shape}, expected one value per row")
     else:
-        raise InputError(f"{path} has no known kind of column, expected .txt, .csv, .parquet, .npy or .npz")
+        raise InputError(f"{path} has the suffix {path.suffix!r}, expected .txt, .csv, .parquet, .npy or .npz")
     if rows is not None and len(values) != rows:
-        raise InputError(f"{given} has {len(values)} rows{header}, expected {rows}, as many as {beside}")
+        raise InputError(f"{given} has {len(values)} rows{header}, expected {rows}, as in {beside}")
     return _decoded(given, values)
 
 
 def _as_values(given: str, column: Any) -> Any:
     if pa.types.is_nested(column.type):
-        raise InputError(f"{given} is a column of {column.type}, expected one value a row")
+        raise InputError(f"{given} is a column of {column.type}, expected one value per row")
     return column.to_numpy() if not pa.types.is_string(column.type) else np.array(column.to_pylist(), dtype=object)
 
 
 def _decoded(given: str, values: Any) -> Any:
-    """Bytes as the text they stand for."""
+    """Decode bytes as text."""
     if values.dtype.kind != "S" and not (values.dtype.kind == "O" and any(isinstance(v, bytes) for v in values)):
         return values
     texts: list[Any] = []
@@ -123,64 +124,57 @@ def _decoded(given: str, values: Any) -> Any:
         try:
             texts.append(value.decode("utf-8") if isinstance(value, bytes) else value)
         except UnicodeDecodeError as error:
-            raise InputError(f"{given}, row {row}, holds bytes that are no text, expected text in UTF-8") from error
+            raise InputError(f"{given}, row {row}, holds bytes that are not text, expected text in UTF-8") from error
     return np.array(texts, dtype=object)
 
 
-def _refuse_name(path: Path, name: str | None, because: str) -> None:
+def _check_no_name(path: Path, name: str | None, because: str) -> None:
     if name is not None:
-        raise InputError(f"{path} {because}, but {name!r} was named in it, expected {path} alone")
-
-
-def _require_file(path: Path) -> None:
-    with read_errors_as_input_errors(path):
-        if path.is_dir():
-            raise InputError(f"{path} is a folder, expected a file")
-        path.open("rb").close()
+        raise InputError(f"{path} {because}, expected the path without the name {name!r}")
 
 
 def _chosen(path: Path, name: str | None, there: list[str], what: str) -> int:
-    """Which of these was named, or the only one; a number counts from 0."""
+    """The position of the named one among `there`, or of the only one; a name may be a position, from 0."""
     if name is None and len(there) == 1:
         return 0
     listed = ", ".join(there[:8]) + (", …" if len(there) > 8 else "")
     if name is None:
         known = next((other for other in there if other), "0")
-        raise InputError(f"{path} has several {what}s ({listed}), expected one to be named: {path}:{known}")
+        raise InputError(f"{path} has several {what}s ({listed}), expected the name of one: {path}:{known}")
     if name in there:
         return there.index(name)
     if name.isdecimal() and int(name) < len(there):
         return int(name)
-    raise InputError(f"{path} has no {what} {name!r}, expected one of {listed or 'none at all'}")
+    raise InputError(f"{path} has no {what} {name!r}, expected one of {listed or 'none'}")
 
 
 def _numpy(path: Path, name: str | None, dimensions: int) -> Any:
     try:
         with read_errors_as_input_errors(path), path.open("rb") as file:
             if not file.peek().startswith(_ZIP):
-                _refuse_name(path, name, "holds one array")
+                _check_no_name(path, name, "holds only one array")
                 return np.load(path, mmap_mode="r", allow_pickle=False)
-            # From an open file: of a damaged one that it opened itself NumPy leaves it to chance when it is closed.
+            # NumPy does not reliably close a damaged file that it has opened itself.
             with np.load(file, allow_pickle=False) as loaded:
                 fitting = [key for key in loaded.files if loaded[key].ndim == dimensions] if name is None else []
                 there = loaded.files
                 return loaded[fitting[0] if len(fitting) == 1 else there[_chosen(path, name, there, "array")]]
     except InputError:
         raise
-    except Exception as error:  # damaged zips, headers and pickles each raise errors of their own
+    except Exception as error:  # damaged zips, headers and pickles raise many types of errors
         raise InputError(f"{path} cannot be read: {_damage(path, error)}") from error
 
 
 def _damage(path: Path, error: Exception) -> str:
-    """What is wrong with an array's file."""
+    """Describe what is wrong with a file of arrays."""
     with read_errors_as_input_errors(path), path.open("rb") as file:
         start = file.read(8)
     if not start.startswith((_ARRAY, _ZIP)):
-        return f"it is no {path.suffix.lower()} file, expected one that NumPy has saved"
-    said = str(error)
-    if "mmap length" in said or "EOF" in said or "not a zip file" in said:
-        return "it is cut short, expected the whole file"
-    if "pickle" in said.lower() or "Python objects" in said:
+        return f"it is not a {path.suffix.lower()} file, expected one that NumPy saved"
+    message = str(error)
+    if "mmap length" in message or "EOF" in message or "not a zip file" in message:
+        return "it is truncated, expected the whole file"
+    if "pickle" in message.lower() or "Python objects" in message:
         return "it holds pickled Python objects, which can run code; expected plain numbers"
     return one_line(error)
 

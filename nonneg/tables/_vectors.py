@@ -1,4 +1,4 @@
-"""Vectors in Parquet: copied once to a memory map, as its rows cannot be read in any order; and Arrow columns."""
+"""Vectors in Parquet, which are copied once to a memory map to allow random access, and in Arrow columns."""
 
 import hashlib
 import json
@@ -17,12 +17,12 @@ from nonneg.durable import TEMPORARY_PREFIX, read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.messages import one_line
 
-_FORMAT = 2  # of the copies in the cache: rows beyond float32 are scaled into it
-_SMALL = 1e-30  # a row whose largest entry is below it loses digits in float32
+_FORMAT = 2  # version of the copies in the cache
+_SMALL = 1e-30  # rows whose largest entry is smaller lose precision in float32
 
 
 def open_parquet(path: Path) -> Any:
-    """The file, of which nothing but its schema is read."""
+    """Open a Parquet file; only its schema is read."""
     try:
         with read_errors_as_input_errors(path):
             return pq.ParquetFile(path, memory_map=True)
@@ -31,15 +31,15 @@ def open_parquet(path: Path) -> Any:
 
 
 def vector_columns(path: Path) -> list[str]:
-    """Columns of lists."""
+    """Names of the columns of lists."""
     columns = [field.name for field in open_parquet(path).schema_arrow if _is_list(field.type)]
     if not columns:
-        raise InputError(f"{path} has no column of vectors, expected one of lists of numbers")
+        raise InputError(f"{path} has no column of vectors, expected a column of lists of numbers")
     return columns
 
 
 def parquet_vectors(path: Path, column: str, progress: bool) -> Any:
-    """A column of lists as a memory map `(rows, width)`."""
+    """Open a column of lists as a memory map `(rows, width)`."""
     file = open_parquet(path)
     there = path.stat()
     key = json.dumps([_FORMAT, str(path.resolve()), there.st_size, there.st_mtime_ns, column])
@@ -92,7 +92,7 @@ def _vector_blocks(path: Path, file: Any, column: str) -> Iterator[Any]:
 
 
 def arrow_vectors(column: Any, name: str = "the column") -> Any:
-    """An Arrow column of lists of numbers as an array `(rows, width)`.
+    """Convert an Arrow column of lists of numbers to an array `(rows, width)`.
 
     Example:
         >>> arrow_vectors(pa.FixedSizeListArray.from_arrays(pa.array([1.0, 2.0, 3.0, 4.0]), 2))
@@ -112,17 +112,17 @@ def arrow_vectors(column: Any, name: str = "the column") -> Any:
         raise InputError(f"{name}, row {missing}, is missing, expected a vector")
     values = column.flatten()
     if values.null_count:
-        raise InputError(f"{name} has missing numbers within its vectors, expected none")
+        raise InputError(f"{name} has vectors with missing numbers, expected none")
     if not pa.types.is_fixed_size_list(kind):
         lengths = column.value_lengths().to_numpy()
         if len(lengths) and (lengths != lengths[0]).any():
             odd = int(np.flatnonzero(lengths != lengths[0])[0])
-            raise InputError(f"{name}, row {odd}, has {lengths[odd]} numbers, expected {lengths[0]}, as the first has")
+            raise InputError(f"{name}, row {odd}, has {lengths[odd]} numbers, expected {lengths[0]}, as in row 0")
     return values.to_numpy(zero_copy_only=False).reshape(len(column), -1)
 
 
 def as_float32(vectors: Any) -> Any:
-    """In float32; rows that are too large or too small for it are divided by their largest entry.
+    """Convert to float32; rows outside its range are divided by their largest entry.
 
     Example:
         >>> as_float32(np.array([[3e40, 4e40], [3.0, 4.0]])).tolist()
@@ -131,7 +131,7 @@ def as_float32(vectors: Any) -> Any:
     if vectors.dtype.kind == "f" and vectors.dtype.itemsize > 4:
         largest = np.abs(vectors).max(1, keepdims=True, initial=0)
         is_beyond = (largest > np.finfo(np.float32).max) | ((largest < _SMALL) & (largest > 0))
-        # What is not finite stays so, to be refused by row.
+        # NaN and infinity are kept, and reported by row later.
         vectors = vectors / np.where(is_beyond & np.isfinite(largest), largest, 1) if is_beyond.any() else vectors
     with np.errstate(over="ignore", under="ignore"):
         return vectors.astype(np.float32, copy=False)

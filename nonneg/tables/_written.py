@@ -1,4 +1,4 @@
-"""Tables that people write: the lines of a text file, and CSV with or without a header."""
+"""Text files: the lines of a .txt file, and CSV with or without a header."""
 
 import csv
 from dataclasses import dataclass
@@ -12,24 +12,24 @@ import pyarrow.csv
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.messages import one_line
+from nonneg.tables._files import check_size, read_bounded
 
 csv.field_size_limit(2**31 - 1)  # texts may be long
-_SHOWN = 40  # letters of a line that are shown
+_SHOWN = 40  # characters of a line in messages
 
 
 def read_lines(path: Path) -> Any:
-    """The lines of a text file in UTF-8, with either kind of line end, as an array `(lines,)` of strings."""
-    with read_errors_as_input_errors(path):
-        written = path.read_bytes()
+    """Read the lines of a text file in UTF-8, with line ends of Unix or Windows, as an array `(lines,)`."""
+    written = read_bounded(path)
     try:
         text = written.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError:
-        _refuse_bytes(path, written)
+        _raise_not_utf8(path, written)
     return np.array(text.removesuffix("\n").split("\n") if text else [], dtype=object)
 
 
-def _refuse_bytes(path: Path, written: bytes) -> NoReturn:
-    """Name the first line that is not UTF-8."""
+def _raise_not_utf8(path: Path, written: bytes) -> NoReturn:
+    """Raise an error that names the first line that is not UTF-8."""
     for number, line in enumerate(written.split(b"\n"), 1):
         try:
             line.decode("utf-8")
@@ -41,15 +41,16 @@ def _refuse_bytes(path: Path, written: bytes) -> NoReturn:
 
 @dataclass(frozen=True)
 class Csv:
-    """A CSV file.
+    """The layout of a CSV file.
 
     Attributes:
-        path: of the file.
-        names: of its columns: those of the header, or f0, f1, ….
-        has_header: line 1 names the columns.
-        has_index: the first column has no name in the header, as pandas and R write row numbers: it is no value.
+        path: the file.
+        names: names of the columns: those in the header, or f0, f1, ….
+        has_header: whether line 1 holds the names of the columns.
+        has_index: whether the first column has no name in the header. It then holds row numbers, as pandas and R
+            write them, and no values.
         first: the cells of line 1.
-        empty: empty lines above line 1, in a file of several columns.
+        empty: number of empty lines before line 1, in a file with several columns.
     """
 
     path: Path
@@ -59,19 +60,20 @@ class Csv:
     first: tuple[str, ...]
     empty: int
 
-    def said(self) -> str:
-        """What line 1 was taken for."""
+    def first_line(self) -> str:
+        """How line 1 was read, for error messages."""
         line = ",".join(self.first)
         shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
-        return f"line 1 ({shown!r}) was taken for {'the header' if self.has_header else 'values, not for a header'}"
+        return f"line 1 ({shown!r}) was read as {'the header' if self.has_header else 'values, not as a header'}"
 
 
 def open_csv(path: Path) -> Csv:
-    """What the columns of a CSV file are called; nothing else is read, but for a file of one column.
+    """Find the layout of a CSV file. Only a file with one column is read beyond its first line.
 
-    Line 1 is a header if there is no number in it, or if its numbers are 0, 1, 2, … in order, as pandas numbers
-    columns; in a file of one column, if it is neither a number nor empty nor found again further down.
+    Line 1 is a header if it contains no number, or if its numbers are 0, 1, 2, … in order, as pandas numbers
+    columns. In a file with one column, line 1 is a header if it is not a number, not empty and not repeated below.
     """
+    check_size(path)
     first, empty = _first_cells(path)
     numbers = [cell for cell in first if _is_number(cell)]
     is_first_nameless = len(first) > 1 and first[0] == ""
@@ -85,12 +87,12 @@ def open_csv(path: Path) -> Csv:
 
 
 def _first_cells(path: Path) -> tuple[tuple[str, ...], int]:
-    """The cells of the first line, or of the first that is not empty where there are several; those above it."""
+    """The cells of the first line that is not empty, and the number of empty lines before it."""
     try:
         with read_errors_as_input_errors(path), path.open(encoding="utf-8-sig", newline="") as file:
             empty, cells = next(((i, row) for i, row in enumerate(csv.reader(file)) if row), (0, []))
     except UnicodeDecodeError:
-        _refuse_bytes(path, path.read_bytes())
+        _raise_not_utf8(path, read_bounded(path))
     except csv.Error as error:
         raise InputError(f"{path} cannot be read as CSV: {one_line(error)}") from error
     if len(cells) > 1:
@@ -112,10 +114,10 @@ def _is_repeated(path: Path, value: str) -> bool:
 
 
 def _read(table: Csv, as_text: bool = False) -> Any:
-    """An Arrow table, its columns as numbers where all of their values are, or all as they are written."""
+    """Read an Arrow table; columns of numbers become numbers, unless `as_text` is set."""
     path, columns = table.path, [f"f{i}" for i in range(len(table.names))]
     reading = pa.csv.ReadOptions(column_names=columns, skip_rows_after_names=table.has_header + table.empty)
-    # In a file of one column an empty line is an empty value; between several columns it is nothing.
+    # In a file with one column, an empty line is an empty value; with several columns, it is ignored.
     parsing = pa.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(columns) > 1)
     converting = pa.csv.ConvertOptions(column_types=dict.fromkeys(columns, pa.string()) if as_text else None)
     try:
@@ -123,20 +125,20 @@ def _read(table: Csv, as_text: bool = False) -> Any:
             return pa.csv.read_csv(path, reading, parsing, converting)
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
         if "utf8" in str(error).lower():
-            _refuse_bytes(path, path.read_bytes())
+            _raise_not_utf8(path, read_bounded(path))
         raise InputError(f"{path} cannot be read as CSV: {one_line(error)}") from error
 
 
 def csv_column(table: Csv, position: int, as_text: bool) -> Any:
-    """One column, an Arrow array: numbers where all of its values are, or as they are written."""
+    """Read one column as an Arrow array; numbers become numbers, unless `as_text` is set."""
     column = _read(table, as_text).column(position)
-    if pa.types.is_binary(column.type):  # what Arrow makes of text that is not UTF-8
-        _refuse_bytes(table.path, table.path.read_bytes())
+    if pa.types.is_binary(column.type):  # how Arrow returns text that is not UTF-8
+        _raise_not_utf8(table.path, read_bounded(table.path))
     return column
 
 
 def csv_vectors(table: Csv) -> Any:
-    """All columns but the index and `id`, side by side, `(rows, width)`."""
+    """Read all columns but the index and `id` as an array `(rows, width)`."""
     read, path = _read(table), table.path
     kept = [i for i, name in enumerate(table.names) if name.lower() != "id" and not (table.has_index and i == 0)]
     for i in kept:
@@ -147,5 +149,5 @@ def csv_vectors(table: Csv) -> Any:
             row = int(np.flatnonzero(column.is_null().to_numpy())[0])
             raise InputError(f"{path}, column {name}, is empty in row {row}, expected a number")
     if not kept:
-        raise InputError(f"{path} has no columns but {', '.join(table.names)}, expected some of numbers")
+        raise InputError(f"{path} has only the columns {', '.join(table.names)}, expected columns of numbers")
     return np.column_stack([read.column(i).to_numpy() for i in kept])

@@ -77,7 +77,7 @@ def restore_state(run: RunFolder, step: Step, data: str, per_epoch: int) -> int:
             ) from error
     done = checkpoint.step if checkpoint else 0
     if step.fabric.is_global_zero:
-        run.keep_log(done // per_epoch)
+        run.truncate_log(done)
         run.record_resumption(done, step.fabric.device)
     return done
 

@@ -1,4 +1,4 @@
-"""The glass box: predictions that are sums, and what becomes of them if a feature is switched off."""
+"""The glass-box classifier: scores that are sums, and edits of its weights."""
 
 import numpy as np
 import pandas as pd
@@ -15,11 +15,11 @@ EMBEDDING = NonNegativeEmbedding(n_components=32, max_active=6, max_iter=60)
 
 
 @parametrize_with_checks([NonNegativeClassifier(NonNegativeEmbedding(16, 6, max_iter=5))])
-def test_scikit_learns_checks(estimator, check):
+def test_scikit_learn_estimator_checks(estimator, check):
     check(estimator)
 
 
-def test_scikit_learns_check_of_names_of_columns():
+def test_scikit_learn_check_of_column_names():
     check_dataframe_column_names_consistency(
         "classifier", NonNegativeClassifier(NonNegativeEmbedding(16, 6, max_iter=5))
     )
@@ -33,14 +33,14 @@ def fitted(clusters):
     return classifier.fit(X, names[kinds]), X, names[kinds]
 
 
-def test_weights_are_non_negative_and_predictions_right(fitted):
+def test_weights_are_non_negative_and_predictions_accurate(fitted):
     classifier, X, y = fitted
     assert (classifier.coef_ >= 0).all() and classifier.coef_.shape == (6, 32)
     assert classifier.score(X, y) > 0.95
     np.testing.assert_allclose(classifier.predict_proba(X).sum(1), 1)
 
 
-def test_a_prediction_is_the_sum_of_its_contributions(fitted):
+def test_a_score_is_the_sum_of_its_contributions(fitted):
     classifier, X, _ = fitted
     scores = classifier.decision_function(X[:20])
     for row, x in enumerate(X[:20]):
@@ -53,7 +53,7 @@ def test_a_prediction_is_the_sum_of_its_contributions(fitted):
         assert values == sorted(values, reverse=True) and 0 < len(values) <= 6
         other = classifier.explain(x, label="dog")
         assert other.label == "dog" and other.score <= why.score
-    assert "(any sample)" in str(why)
+    assert "(intercept)" in str(why)
     assert classifier.name(3) == "wings" and classifier.name(4) == "feature 4"
 
 
@@ -66,22 +66,22 @@ def test_features_can_be_switched_off_and_weights_edited(fitted):
     edited = classifier.edited(off=[0], weights={(1, "cat"): 5.0})
     assert (edited.coef_[:, 0] == 0).all() and edited.coef_[2, 1] == 5.0
     assert classifier.coef_[2, 1] != 5.0
-    for wrong, sentence in (
-        ({"off": [99]}, "there is no feature 99"),
+    for wrong, found in (
+        ({"off": [99]}, "feature 99 .*0 to 31"),
         ({"weights": {(0, "yak"): 1.0}}, "label is 'yak', expected one of ant"),
-        ({"off": ["ears"]}, "there is no feature 'ears', expected 0 to 31"),
-        ({"off": 3}, r"off is 3, expected several features, such as \[3\]"),
-        ({"weights": {(0, "cat"): -1.0}}, "the weight of feature 0 for 'cat' is -1.0, expected a number, at least 0"),
-        ({"weights": {(0, "cat"): "much"}}, "is 'much', expected a number, at least 0"),
-        ({"weights": {(0, "cat"): np.inf}}, "is inf, expected a number, at least 0"),
-        ({"weights": {5: 2.0}}, r"weights has the key 5, expected \(feature, label\)"),
-        ({"weights": [2.0]}, r"weights is a list, expected numbers by \(feature, label\)"),
+        ({"off": ["ears"]}, "feature 'ears' .*0 to 31"),
+        ({"off": 3}, "off is 3"),
+        ({"weights": {(0, "cat"): -1.0}}, "feature 0 for 'cat' is -1.0"),
+        ({"weights": {(0, "cat"): "much"}}, "is 'much'"),
+        ({"weights": {(0, "cat"): np.inf}}, "is inf"),
+        ({"weights": {5: 2.0}}, "weights has the key 5"),
+        ({"weights": [2.0]}, "weights is a list"),
     ):
-        with pytest.raises(ValueError, match=sentence):
+        with pytest.raises(ValueError, match=found):
             classifier.edited(**wrong)
 
 
-def test_the_head_is_the_best_there_is_with_non_negative_weights():
+def test_no_other_non_negative_weights_have_a_lower_loss():
     rng = np.random.default_rng(0)
     codes = sp.csr_array(np.maximum(rng.normal(size=(200, 5)), 0))
     labels = np.arange(200) % 3
@@ -100,13 +100,13 @@ def test_the_head_is_the_best_there_is_with_non_negative_weights():
     assert best >= loss(free.coef_, free.intercept_) - 1e-6
 
 
-def test_bad_input_is_named(clusters):
+def test_wrong_parameters_and_lengths_are_named(clusters):
     X, kinds = clusters
     with pytest.raises(ValueError, match="C is 0"):
         NonNegativeClassifier(EMBEDDING, C=0).fit(X, kinds)
-    with pytest.raises(ValueError, match="expected as many"):
+    with pytest.raises(ValueError, match="300 samples and y 299 labels"):
         NonNegativeClassifier(EMBEDDING).fit(X, kinds[:-1])
-    with pytest.raises(ValueError, match="max_iter is 0, expected a whole number"):
+    with pytest.raises(ValueError, match="max_iter is 0"):
         NonNegativeClassifier(EMBEDDING, max_iter=0).fit(X, kinds)
 
 
@@ -114,44 +114,44 @@ def test_bad_input_is_named(clusters):
     ("other", "found"),
     [(LogisticRegression(), "a LogisticRegression"), (NonNegativeEmbedding, "the class NonNegativeEmbedding")],
 )
-def test_only_a_non_negative_embedding_will_do(other, found, clusters):
+def test_other_embeddings_are_rejected(other, found, clusters):
     for fit in (
         lambda X, y: NonNegativeClassifier(other).fit(X, y),
         lambda X, y: NonNegativeClassifier.on(other, X, y),
     ):
-        with pytest.raises(ValueError, match=f"embedding is {found}, expected a NonNegativeEmbedding or None"):
+        with pytest.raises(ValueError, match=f"embedding is {found}"):
             fit(*clusters)
 
 
 @pytest.mark.parametrize(
-    ("names", "sentence"),
+    ("names", "found"),
     [
-        ({99: "wings"}, "feature_names names feature 99, expected 0 to 31"),
-        ({-1: "wings"}, "feature_names names feature -1, expected 0 to 31"),
-        ({"3": "wings"}, "feature_names names feature '3', expected 0 to 31"),
-        ({3: 4}, "feature_names calls feature 3 4, expected a string"),
-        (["wings"], "feature_names is a list, expected names by feature"),
+        ({99: "wings"}, "feature_names .*99, expected 0 to 31"),
+        ({-1: "wings"}, "feature_names .*-1, expected 0 to 31"),
+        ({"3": "wings"}, "feature_names .*'3', expected 0 to 31"),
+        ({3: 4}, "feature_names .*feature 3 4"),
+        (["wings"], "feature_names is a list"),
     ],
 )
-def test_names_of_features_that_there_are_not_are_refused(names, sentence, clusters, fitted, tmp_path):
-    with pytest.raises(ValueError, match=sentence):
+def test_names_of_missing_features_are_rejected(names, found, clusters, fitted, tmp_path):
+    with pytest.raises(ValueError, match=found):
         NonNegativeClassifier(EMBEDDING, feature_names=names).fit(*clusters)
     renamed = fitted[0].edited().set_params(feature_names=names)
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(ValueError, match=found):
         renamed.save_pretrained(tmp_path / "glass")
 
 
-def test_one_row_is_explained_whatever_holds_it(fitted):
+def test_a_row_is_explained_in_any_form(fitted):
     classifier, X, _ = fitted
     expected = str(classifier.explain(X[0]))
     for one in (X[:1], X[0].tolist(), torch.from_numpy(X[0]), torch.from_numpy(X[:1]), pd.Series(X[0])):
         assert str(classifier.explain(one)) == expected
     for several in (X[:2], torch.from_numpy(X[:2]), X[:, :1], pd.DataFrame(X[:2])):
-        with pytest.raises(ValueError, match=r"x has shape .*, expected one row, \(24,\) or \(1, 24\)"):
+        with pytest.raises(ValueError, match=r"x has shape .*\(24,\) or \(1, 24\)"):
             classifier.explain(several)
 
 
-def test_names_of_columns_are_kept_on_disk_too(clusters, tmp_path):
+def test_column_names_are_saved(clusters, tmp_path):
     X, kinds = clusters
     frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(24)])
     small = NonNegativeEmbedding(16, 6, max_iter=5)
@@ -178,23 +178,23 @@ def test_a_saved_classifier_predicts_the_same(fitted, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("damage", "sentence"),
+    ("damage", "found"),
     [
         (lambda folder: (folder / "classifier.json").unlink(), "classifier.json is missing"),
-        (lambda folder: (folder / "classifier.json").write_text("{}"), "does not describe a nonneg classifier"),
-        (lambda folder: (folder / "classifier.safetensors").write_bytes(b"x"), "does not describe a nonneg classifier"),
-        (lambda folder: rewritten(folder, '"3": "wings"', '"99": "wings"'), "names feature 99, expected 0 to 31"),
-        (lambda folder: rewritten(folder, '"ant"', '"bee"'), "expected numbers or strings, all different"),
+        (lambda folder: (folder / "classifier.json").write_text("{}"), "classifier.json"),
+        (lambda folder: (folder / "classifier.safetensors").write_bytes(b"x"), "classifier.json"),
+        (lambda folder: rewritten(folder, '"3": "wings"', '"99": "wings"'), "feature 99, expected 0 to 31"),
+        (lambda folder: rewritten(folder, '"ant"', '"bee"'), "its classes are .*'bee', 'bee'"),
         (
             lambda folder: another_embedding().save_pretrained(folder / "embedding"),
-            "its embedding is not the one it was saved",
+            "its embedding .*SHA-256",
         ),
     ],
 )
-def test_what_is_no_classifier_is_refused(fitted, tmp_path, damage, sentence):
+def test_a_damaged_classifier_is_rejected(fitted, tmp_path, damage, found):
     folder = fitted[0].save_pretrained(tmp_path / "glass")
     damage(folder)
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(ValueError, match=found):
         NonNegativeClassifier.from_pretrained(folder)
 
 
@@ -208,20 +208,20 @@ def rewritten(folder, old, new):
     (folder / "classifier.json").write_text(text.replace(old, new))
 
 
-def test_a_run_knows_its_classifier(fitted, tmp_path):
+def test_the_classifier_of_a_run_is_found(fitted, tmp_path):
     fitted[0].save_pretrained(tmp_path / "run" / "classifier")
     again = NonNegativeClassifier.from_pretrained(tmp_path / "run")
     np.testing.assert_array_equal(again.coef_, fitted[0].coef_)
 
 
-def test_on_a_fitted_embedding_the_head_alone_is_fitted(clusters):
+def test_on_fits_only_the_head(clusters):
     X, kinds = clusters
     embedding = NonNegativeEmbedding(32, 6, max_iter=60, random_state=0).fit(X)
     before = embedding.transform(X)
     classifier = NonNegativeClassifier.on(embedding, X, kinds)
     assert classifier.score(X, kinds) > 0.95 and (classifier.coef_ >= 0).all()
     assert (embedding.transform(X) != before).nnz == 0
-    with pytest.raises(ValueError, match="y has 1 classes, expected two or more"):
+    with pytest.raises(ValueError, match="y has 1 classes"):
         NonNegativeClassifier.on(embedding, X, np.zeros(300, int))
     with pytest.raises(ValueError, match="X has 300 samples and y 299 labels"):
         NonNegativeClassifier.on(embedding, X, kinds[:-1])
@@ -229,10 +229,17 @@ def test_on_a_fitted_embedding_the_head_alone_is_fitted(clusters):
         NonNegativeClassifier.on(embedding, X, kinds, C=-1)
 
 
-def test_labels_of_a_table_can_be_saved(clusters, tmp_path):
+def test_labels_from_pandas_can_be_saved(clusters, tmp_path):
     X, kinds = clusters
     embedding = NonNegativeEmbedding(16, 6, max_iter=5, random_state=0).fit(X)
     labels = pd.Series(np.array(["ant", "bee", "cat"], object)[kinds % 3])
     classifier = NonNegativeClassifier.on(embedding, X, labels)
     again = NonNegativeClassifier.from_pretrained(classifier.save_pretrained(tmp_path / "glass"))
     assert again.classes_.tolist() == ["ant", "bee", "cat"] and (again.predict(X) == classifier.predict(X)).all()
+
+
+def test_negative_labels_are_classes(clusters):
+    X, kinds = clusters
+    classifier = NonNegativeClassifier(NonNegativeEmbedding(16, 6, max_iter=20), random_state=0)
+    classifier.fit(X, np.where(kinds % 2, 1, -1))
+    assert classifier.classes_.tolist() == [-1, 1] and (classifier.predict(X) == -1).any()

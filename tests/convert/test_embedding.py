@@ -1,4 +1,4 @@
-"""NonNegativeEmbedding as a scikit-learn user meets it."""
+"""NonNegativeEmbedding as a scikit-learn estimator."""
 
 import pickle
 
@@ -21,7 +21,7 @@ SMALL = {"n_components": 48, "max_active": 6, "max_iter": 80, "random_state": 0}
 
 
 @parametrize_with_checks([NonNegativeEmbedding(n_components=16, max_active=4, max_iter=5)])
-def test_scikit_learns_checks(estimator, check):
+def test_scikit_learn_estimator_checks(estimator, check):
     check(estimator)
 
 
@@ -34,7 +34,7 @@ def test_codes_are_sparse_non_negative_and_of_length_one(clusters):
     np.testing.assert_allclose(np.sqrt((codes.multiply(codes)).sum(axis=1)), 1, rtol=1e-5)
 
 
-def test_codes_are_those_of_the_formula(clusters):
+def test_codes_follow_the_documented_formula(clusters):
     X, _ = clusters
     embedding = NonNegativeEmbedding(**SMALL).fit(X)
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
@@ -47,7 +47,7 @@ def test_codes_are_those_of_the_formula(clusters):
     np.testing.assert_allclose(embedding.transform(X).toarray(), expected, atol=1e-5)
 
 
-def test_neighbours_and_kinds_are_kept(clusters):
+def test_codes_keep_neighbours_and_clusters(clusters):
     X, kinds = clusters
     embedding = NonNegativeEmbedding(**SMALL).fit(X)
     codes = embedding.transform(X)
@@ -77,7 +77,7 @@ def test_the_same_seed_gives_the_same_codes_and_another_one_others(clusters):
 @pytest.mark.parametrize(
     "kind", ["float16", "float64", "big-endian", "long", "tensor", "memmap", "arrow", "list", "int"]
 )
-def test_any_form_of_vectors(clusters, kind, tmp_path):
+def test_vectors_are_accepted_in_any_form(clusters, kind, tmp_path):
     X, _ = clusters
     X = np.round(X * 8) if kind == "int" else X.astype(np.float16).astype(np.float32)
     expected = NonNegativeEmbedding(**SMALL).fit_transform(X)
@@ -100,7 +100,7 @@ def test_any_form_of_vectors(clusters, kind, tmp_path):
 
 @pytest.mark.parametrize("scale", [1e100, 1e-100])
 @pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy])
-def test_numbers_beyond_float32_count_by_direction(scale, kind, clusters):
+def test_vectors_outside_the_range_of_float32_keep_their_direction(scale, kind, clusters):
     X = clusters[0].astype(np.float64)
     expected = NonNegativeEmbedding(**SMALL | {"max_iter": 5}).fit(X)
     embedding = NonNegativeEmbedding(**SMALL | {"max_iter": 5}).fit(kind(scale * X))
@@ -110,9 +110,9 @@ def test_numbers_beyond_float32_count_by_direction(scale, kind, clusters):
 
 
 @pytest.mark.parametrize("X", [np.arange(1.0, 30)[:, None], np.outer(np.arange(1, 30), [3.0, -1.0, 2.0])])
-def test_rows_of_one_direction_are_refused(X):
+def test_rows_with_the_same_direction_are_rejected(X):
     for given in (X, torch.from_numpy(X)):
-        with pytest.raises(InputError, match="all of 29 rows point in one direction"):
+        with pytest.raises(InputError, match="all 29 rows have the same direction"):
             NonNegativeEmbedding(**SMALL).fit(given)
 
 
@@ -138,14 +138,14 @@ def near(X, row):
     return np.argsort(-similarity)[:10]
 
 
-def test_no_limit_lets_relu_decide(clusters):
+def test_without_a_limit_every_positive_entry_is_kept(clusters):
     X, _ = clusters
     codes = NonNegativeEmbedding(**SMALL | {"max_active": None}).fit_transform(X)
     assert np.diff(codes.indptr).max() > 6
     assert (codes.data > 0).all()
 
 
-def test_known_pairs_come_together(clusters):
+def test_pairs_get_similar_codes(clusters):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(200, 24)).astype(np.float32)
     partners = (X + 1.2 * rng.normal(size=X.shape)).astype(np.float32)
@@ -159,19 +159,19 @@ def test_known_pairs_come_together(clusters):
 
 
 @pytest.mark.parametrize("how", ["groups", "labels"])
-def test_groups_and_labels_come_together(how):
+def test_groups_and_labels_get_similar_codes(how):
     rng = np.random.default_rng(0)
     X, group = rng.normal(size=(240, 16)).astype(np.float32), np.arange(240) % 4
-    X[:, 0] += group  # hardly to be seen among the rest
+    X[:, 0] += group  # a weak signal
     given = {"groups": np.array(["a", "b", "c", "d"])[group]} if how == "groups" else {}
     settings = SMALL | {"positive_share": 0.9, "max_iter": 150, "noise": 0.2}
     plain = NonNegativeEmbedding(**settings).fit(X, group)
-    told = NonNegativeEmbedding(**settings, supervised=how == "labels").fit(X, group, **given)
-    precision = [metrics.precision_at_k(e.transform(X).toarray(), group) for e in (plain, told)]
+    guided = NonNegativeEmbedding(**settings, supervised=how == "labels").fit(X, group, **given)
+    precision = [metrics.precision_at_k(e.transform(X).toarray(), group) for e in (plain, guided)]
     assert precision[1] > precision[0] + 0.1
 
 
-def test_unlabelled_rows_are_nobodys_positives():
+def test_without_any_label_a_supervised_fit_has_no_positives():
     X = np.random.default_rng(0).normal(size=(60, 8))
     none = NonNegativeEmbedding(**SMALL, supervised=True).fit(X, -np.ones(60, int))
     without = NonNegativeEmbedding(**SMALL).fit(X)
@@ -179,8 +179,31 @@ def test_unlabelled_rows_are_nobodys_positives():
     assert none.score(X) > 0.3
 
 
+@pytest.mark.parametrize("how", ["groups", "labels"])
+@pytest.mark.parametrize(
+    "unlabelled",
+    [
+        lambda labels, is_known: np.where(is_known, labels, -1.0),
+        lambda labels, is_known: np.where(is_known, labels, np.nan),
+        lambda labels, is_known: [int(label) if known else None for label, known in zip(labels, is_known, strict=True)],
+        lambda labels, is_known: np.where(is_known, labels.astype(str), ""),
+    ],
+    ids=["-1.0", "NaN", "None", "empty"],
+)
+def test_unlabelled_means_the_same_in_every_type(how, unlabelled, clusters):
+    X, kinds = clusters
+    is_known = np.arange(300) % 3 > 0
+    settings = SMALL | {"max_iter": 20, "positive_share": 0.9, "supervised": how == "labels"}
+
+    def weights(values):
+        given = {"groups": values} if how == "groups" else {"y": values}
+        return NonNegativeEmbedding(**settings).fit(X, **given).head_.weight
+
+    assert torch.equal(weights(unlabelled(kinds, is_known)), weights(np.where(is_known, kinds, -1)))
+
+
 def test_dead_features_are_revived():
-    # Half of the features begin where no sample activates them.
+    # No sample activates the first half of the features.
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 8)).astype(np.float32)
     embedding = NonNegativeEmbedding(64, 2, max_iter=100, learning_rate=0.05, random_state=0)
@@ -192,7 +215,7 @@ def test_dead_features_are_revived():
     assert embedding.finish(fit).report_.dead < 16
 
 
-def test_it_works_in_pipelines_searches_and_pickles(clusters):
+def test_it_works_in_pipelines_grid_searches_and_pickles(clusters):
     X, kinds = clusters
     pipeline = make_pipeline(NonNegativeEmbedding(**SMALL | {"max_iter": 20}), LogisticRegression())
     search = GridSearchCV(pipeline, {"nonnegativeembedding__max_active": [2, 6]}, cv=2).fit(X, kinds)
@@ -203,7 +226,7 @@ def test_it_works_in_pipelines_searches_and_pickles(clusters):
     assert embedding.get_feature_names_out()[:2].tolist() == ["nonnegativeembedding0", "nonnegativeembedding1"]
 
 
-def test_a_fit_that_was_stopped_goes_on_as_if_it_had_not_been(clusters):
+def test_a_resumed_fit_equals_an_uninterrupted_one(clusters):
     X, _ = clusters
     whole = NonNegativeEmbedding(**SMALL).fit(X)
     first = NonNegativeEmbedding(**SMALL).begin(X)
@@ -217,7 +240,7 @@ def test_a_fit_that_was_stopped_goes_on_as_if_it_had_not_been(clusters):
     assert torch.equal(embedding.finish(second).head_.weight, whole.head_.weight)
 
 
-def test_it_is_saved_and_loaded(clusters, tmp_path):
+def test_a_loaded_embedding_equals_the_saved_one(clusters, tmp_path):
     X, _ = clusters
     embedding = NonNegativeEmbedding(**SMALL).fit(X)
     folder = embedding.save_pretrained(tmp_path / "model", {"probe": 0.5})
@@ -233,7 +256,7 @@ def test_it_is_saved_and_loaded(clusters, tmp_path):
         NonNegativeEmbedding.from_pretrained(tmp_path / "nowhere")
 
 
-def test_names_of_columns_and_numbers_of_numpy_are_saved_too(clusters, tmp_path):
+def test_column_names_and_numpy_parameters_are_saved(clusters, tmp_path):
     frame = pd.DataFrame(clusters[0])
     frame.columns = [f"x{i}" for i in frame]
     embedding = NonNegativeEmbedding(**(SMALL | {"n_components": np.int64(16), "random_state": np.int64(7)})).fit(frame)
@@ -243,9 +266,9 @@ def test_names_of_columns_and_numbers_of_numpy_are_saved_too(clusters, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("changed", "sentence"),
+    ("changed", "found"),
     [
-        ({"n_components": 0}, "n_components is 0, expected a whole number, at least 1"),
+        ({"n_components": 0}, "n_components is 0"),
         ({"max_active": 0}, "max_active is 0"),
         ({"batch_size": 1}, "batch_size is 1"),
         ({"temperature": 0.0}, "temperature is 0.0"),
@@ -253,36 +276,36 @@ def test_names_of_columns_and_numbers_of_numpy_are_saved_too(clusters, tmp_path)
         ({"noise": -1}, "noise is -1"),
         ({"learning_rate": 0}, "learning_rate is 0"),
         ({"max_iter": True}, "max_iter is True"),
-        ({"device": "abacus"}, "device is 'abacus', which cannot be used"),
+        ({"device": "abacus"}, "device .*'abacus'"),
     ],
 )
-def test_wrong_parameters_are_named(changed, sentence, clusters):
-    with pytest.raises(ValueError, match=sentence):
+def test_wrong_parameters_are_named(changed, found, clusters):
+    with pytest.raises(ValueError, match=found):
         NonNegativeEmbedding(**SMALL | changed).fit(clusters[0])
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("given", "found"),
     [
-        ({"pairs": np.zeros((3, 24))}, r"pairs has shape \(3, 24\), expected that of X"),
-        ({"groups": [1, 2]}, r"groups has shape \(2,\), expected one value for each of the 300"),
-        ({"groups": [1] * 300, "pairs": np.ones((300, 24))}, "expected one of them"),
+        ({"pairs": np.zeros((3, 24))}, r"pairs has shape \(3, 24\)"),
+        ({"groups": [1, 2]}, r"groups has shape \(2,\).*300"),
+        ({"groups": [1] * 300, "pairs": np.ones((300, 24))}, "pairs, groups .*together"),
     ],
 )
-def test_positives_that_do_not_fit_are_refused(given, sentence, clusters):
-    with pytest.raises(ValueError, match=sentence):
+def test_positives_of_the_wrong_shape_are_named(given, found, clusters):
+    with pytest.raises(ValueError, match=found):
         NonNegativeEmbedding(**SMALL).fit(clusters[0], **given)
 
 
-def test_supervised_without_labels_is_refused(clusters):
-    with pytest.raises(ValueError, match="needs labels"):
+def test_supervised_without_labels_is_an_error(clusters):
+    with pytest.raises(ValueError, match=r"supervised.*y is None"):
         NonNegativeEmbedding(**SMALL, supervised=True).fit(clusters[0])
 
 
-def test_tensors_are_checked_too():
+def test_tensors_are_checked():
     X = torch.ones(5, 3)
     X[2, 1] = torch.nan
-    with pytest.raises(ValueError, match="contains NaN"):
+    with pytest.raises(ValueError, match="X contains NaN"):
         NonNegativeEmbedding(**SMALL).fit(X)
-    with pytest.raises(ValueError, match="expected \\(samples, width\\)"):
+    with pytest.raises(ValueError, match=r"X has shape \(5,\)"):
         NonNegativeEmbedding(**SMALL).fit(torch.ones(5))

@@ -1,4 +1,4 @@
-"""What estimators have in common on disk and on the hub."""
+"""Estimators of every class on disk and on the hub."""
 
 import fnmatch
 import json
@@ -20,7 +20,7 @@ KINDS = ["embedding", "pair", "classifier"]
 
 @pytest.fixture(scope="module")
 def fitted(clusters):
-    """One of each, and what it makes of the same vectors."""
+    """One fitted estimator per class, and a function that computes its output."""
     X, kinds = clusters
     embedding = NonNegativeEmbedding(16, 4, max_iter=10, random_state=0).fit(X)
     return {
@@ -34,13 +34,13 @@ def fitted(clusters):
 
 
 def files_of(kind, folder):
-    """Its config and its weights."""
+    """The files of the config and of the weights."""
     name = {"classifier": ("classifier.json", "classifier.safetensors")}.get(kind, ("config.json", "model.safetensors"))
     return tuple(folder / each for each in name)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_saved_is_what_is_loaded(kind, fitted, tmp_path):
+def test_a_loaded_estimator_equals_the_saved_one(kind, fitted, tmp_path):
     estimator, computed = fitted[kind]
     folder = estimator.save_pretrained(tmp_path / "new" / "folder")
     again = type(estimator).from_pretrained(str(folder))
@@ -57,27 +57,27 @@ def test_what_was_saved_is_what_is_loaded(kind, fitted, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("damage", "sentence"),
+    ("damage", "found"),
     [
         (lambda config, weights: config.unlink(), "holds no fitted KIND: .* is missing"),
         (lambda config, weights: weights.unlink(), "holds no fitted KIND: .* is missing"),
-        (lambda config, weights: config.write_text("{}"), "does not describe a nonneg KIND: it has no 'nonneg'"),
+        (lambda config, weights: config.write_text("{}"), "it has no 'nonneg'"),
         (lambda config, weights: config.write_bytes(b"\xff"), "does not describe a nonneg KIND"),
         (lambda config, weights: config.write_text("[" * 100_000), "does not describe a nonneg KIND"),
-        (lambda config, weights: config.write_text('{"nonneg": "Other"}'), "a nonneg KIND: it describes a Other"),
+        (lambda config, weights: config.write_text('{"nonneg": "Other"}'), "it describes a Other"),
         (lambda config, weights: weights.write_bytes(weights.read_bytes()[:-5]), "does not describe a nonneg KIND"),
-        (lambda config, weights: flip(weights), r"is not what was saved with it \(SHA-256 differs\)"),
-        (lambda config, weights: retold(config, "n_iter", None), "does not describe a nonneg KIND"),
-        (lambda config, weights: retold(config, "n_iter", float("inf")), "does not describe a nonneg KIND"),
+        (lambda config, weights: flip(weights), "safetensors .*SHA-256"),
+        (lambda config, weights: with_value(config, "n_iter", None), "does not describe a nonneg KIND"),
+        (lambda config, weights: with_value(config, "n_iter", float("inf")), "does not describe a nonneg KIND"),
         (lambda config, weights: altered(config, weights, lambda t: t[..., :-1]), "its weights have the shapes"),
-        (lambda config, weights: altered(config, weights, lambda t: t * torch.nan), "that are no finite numbers"),
-        (lambda config, weights: altered(config, weights, lambda t: t.long()), "that are no finite numbers"),
+        (lambda config, weights: altered(config, weights, lambda t: t * torch.nan), "not finite numbers"),
+        (lambda config, weights: altered(config, weights, lambda t: t.long()), "not finite numbers"),
     ],
 )
-def test_damage_is_one_sentence(kind, damage, sentence, fitted, tmp_path):
+def test_damage_is_reported_in_one_line(kind, damage, found, fitted, tmp_path):
     folder = fitted[kind][0].save_pretrained(tmp_path / "saved")
     damage(*files_of(kind, folder))
-    with pytest.raises(InputError, match=sentence.replace("KIND", kind)) as error:
+    with pytest.raises(InputError, match=found.replace("KIND", kind)) as error:
         type(fitted[kind][0]).from_pretrained(folder)
     assert "\n" not in str(error.value)
 
@@ -88,31 +88,31 @@ def flip(path):
     path.write_bytes(content)
 
 
-def retold(config, name, value):
+def with_value(config, name, value):
     config.write_text(json.dumps(json.loads(config.read_text()) | {name: value}))
 
 
 def altered(config, weights, change):
-    """Other weights under a config that does not know a hash, as somebody else might write one."""
+    """Change the weights, and remove the digest from the config, as other software might."""
     save_file({name: change(tensor).contiguous() for name, tensor in load_file(weights).items()}, weights)
-    retold(config, "sha256", None)
+    with_value(config, "sha256", None)
 
 
 @pytest.mark.parametrize("kind", ["embedding", "pair"])
-def test_parameters_nobody_could_have_fitted_with_are_refused(kind, fitted, tmp_path):
+def test_impossible_parameters_are_rejected(kind, fitted, tmp_path):
     folder = fitted[kind][0].save_pretrained(tmp_path / "saved")
-    for parameters, sentence in (
+    for parameters, found in (
         ({"noise": "loud"}, "noise is 'loud'"),
         ({"colour": 1}, "unexpected keyword .*colour"),
     ):
         known = fitted[kind][0].get_params()
-        retold(folder / "config.json", "parameters", known | parameters)
-        with pytest.raises(InputError, match=f"does not describe a nonneg {kind}: .*{sentence}"):
+        with_value(folder / "config.json", "parameters", known | parameters)
+        with pytest.raises(InputError, match=f"nonneg {kind}: .*{found}"):
             type(fitted[kind][0]).from_pretrained(folder)
 
 
 @pytest.mark.parametrize("kind", ["embedding", "pair"])
-def test_a_limit_that_was_set_after_the_fit_does_not_change_what_is_loaded(kind, clusters, fitted, tmp_path):
+def test_setting_max_active_after_the_fit_does_not_change_the_loaded_codes(kind, clusters, fitted, tmp_path):
     estimator, computed = fitted[kind]
     before = computed(estimator)
     try:
@@ -124,7 +124,7 @@ def test_a_limit_that_was_set_after_the_fit_does_not_change_what_is_loaded(kind,
     np.testing.assert_array_equal(computed(again), before)
 
 
-def test_parameters_in_numbers_of_numpy_are_saved_as_numbers(clusters, tmp_path):
+def test_numpy_parameters_are_saved_as_numbers(clusters, tmp_path):
     X, _ = clusters
     settings = {"max_iter": np.int64(5), "temperature": np.float32(0.25), "n_components": np.int16(16)}
     for fitted in (NonNegativeEmbedding(**settings).fit(X), NonNegativePair(**settings).fit(X, X)):
@@ -133,13 +133,13 @@ def test_parameters_in_numbers_of_numpy_are_saved_as_numbers(clusters, tmp_path)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_where_nothing_can_be_written_is_said(kind, fitted, tmp_path):
+def test_a_folder_that_cannot_be_written_is_named(kind, fitted, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         fitted[kind][0].save_pretrained(tmp_path / "file" / "model")
 
 
-# The hub: its package is stood in for, as it need not be installed. Repositories are folders.
+# A stand-in for the hub's package, which may not be installed: its repositories are folders.
 
 
 @pytest.fixture
@@ -173,26 +173,26 @@ def hub(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_to_the_hub_and_back(kind, fitted, hub):
+def test_an_estimator_is_pushed_and_fetched(kind, fitted, hub):
     estimator, computed = fitted[kind]
     assert estimator.push_to_hub("me/codes") == "https://huggingface.co/me/codes"
     for name in ("hub:me/codes", "hub:me/codes@v1"):
         np.testing.assert_array_equal(computed(type(estimator).from_pretrained(name)), computed(estimator))
-    assert not list(Path(hub).rglob("*.md"))  # only what is needed is fetched
+    assert not list(Path(hub).rglob("*.md"))  # fetches only the files that it needs
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_the_hub_refuses_is_one_sentence(kind, fitted, hub):
+def test_errors_of_the_hub_are_reported_in_one_line(kind, fitted, hub):
     estimator, _ = fitted[kind]
-    with pytest.raises(InputError, match=r"^somebody/codes cannot be uploaded: 403: not yours: somebody/codes$"):
+    with pytest.raises(InputError, match=r"^somebody/codes .*403: not yours: somebody/codes$"):
         estimator.push_to_hub("somebody/codes")
-    with pytest.raises(InputError, match="hub:codes' names no model, expected hub:owner/name"):
+    with pytest.raises(InputError, match=r"hub:codes.*hub:owner/name"):
         type(estimator).from_pretrained("hub:codes")
-    with pytest.raises(InputError, match=f"^hub:me/nothing holds no fitted {kind}"):
+    with pytest.raises(InputError, match=f"^hub:me/nothing .*{kind}"):
         type(estimator).from_pretrained("hub:me/nothing")
 
 
-def test_without_the_hubs_package_the_extra_is_named(fitted, monkeypatch):
+def test_the_missing_package_and_its_extra_are_named(fitted, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(InputError, match=r"needs the package huggingface_hub, .* pip install 'nonneg\[hub\]'"):
+    with pytest.raises(InputError, match=r"huggingface_hub.*'nonneg\[hub\]'"):
         fitted["pair"][0].push_to_hub("me/codes")

@@ -157,7 +157,7 @@ def test_a_cache_that_may_only_be_read_can_be_opened(tmp_path, cache):
 
 def test_a_place_that_cannot_be_written_is_said_with_the_way_out(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"the image cache .* cannot be written: not a directory; .* NONNEG_CACHE"):
+    with pytest.raises(InputError, match=r"the cache .* cannot be written: not a directory; .* NONNEG_CACHE"):
         open_source(class_folders(tmp_path / "d"), cache=tmp_path / "file" / "cache")
 
 

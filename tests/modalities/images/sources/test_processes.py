@@ -83,7 +83,7 @@ def test_a_process_waits_for_another_that_decodes_and_then_takes_its_work(tmp_pa
         second = subprocess.Popen(
             [sys.executable, "-c", program, str(data)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        assert second.stderr.readline().startswith("waiting for another process that is decoding into")
+        assert second.stderr.readline().startswith("waiting for another process")
         elsewhere.rename(images.parent)
     assert "7" in second.communicate(timeout=60)[0]
 
@@ -100,7 +100,7 @@ except InputError as error:
     print(error)
 """
     said = python("-c", program, many)
-    assert re.fullmatch(r"the image cache .* cannot be written: file too large; choose .* NONNEG_CACHE\n", said)
+    assert re.fullmatch(r"the cache .* cannot be written: file too large; choose .* NONNEG_CACHE\n", said)
     assert not list(cache.rglob("meta.json"))
     assert len(open_source(many, skip_broken=True, progress=False)) == 1198
 

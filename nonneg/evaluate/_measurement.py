@@ -16,14 +16,13 @@ from rich.table import Table
 
 from nonneg.durable import write_atomically
 from nonneg.errors import InputError
-from nonneg.evaluate._figures import PERCENT, Figure
+from nonneg.evaluate._figure import PERCENT, Figure
 from nonneg.evaluate._statistics import Difference, paired_difference
-from nonneg.models import Layer
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Row = tuple[str, Layer]
+Row = tuple[str, str]
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import CountVectorizer
 
+from nonneg.codes import active
 from nonneg.errors import InputError
-from nonneg.evaluate._active import active_ones
 from nonneg.features import Features
 
 _LEAST_TEXTS = 3  # that a word must be in to name anything
@@ -62,19 +62,19 @@ def suggest_names(features: Features, words: int = 3, least_active: int = 10, se
     vocabulary = vectoriser.get_feature_names_out()
     order = np.random.default_rng(seed).permutation(len(texts))
     chosen, kept = order[: len(order) // 2], order[len(order) // 2 :]
-    active = active_ones(features.codes)
-    often = np.minimum(*(np.asarray(active[rows].sum(axis=0)).ravel() for rows in (chosen, kept)))
+    is_active = sp.csr_array(active(features.codes)).astype(np.float32)
+    often = np.minimum(*(np.asarray(is_active[rows].sum(axis=0)).ravel() for rows in (chosen, kept)))
     suggestions = {}
     candidates = np.flatnonzero(often >= least_active)
     for start in range(0, len(candidates), _FEATURES_AT_A_TIME):
         some = candidates[start : start + _FEATURES_AT_A_TIME]
-        odds = _log_odds(active[chosen][:, some], contains[chosen])
+        odds = _log_odds(is_active[chosen][:, some], contains[chosen])
         for feature, row in zip(some, odds, strict=True):
             best = np.argsort(-row, kind="stable")[:words]
             best = best[row[best] > 0]
             if len(best):
                 hits = np.asarray(contains[kept][:, best].sum(axis=1)).ravel()
-                fires = active[kept][:, [feature]].toarray().ravel() > 0
+                fires = is_active[kept][:, [feature]].toarray().ravel() > 0
                 named = tuple(str(vocabulary[i]) for i in best)
                 suggestions[int(feature)] = Suggestion(named, _above(hits[fires], hits[~fires]), int(fires.sum()))
     return suggestions

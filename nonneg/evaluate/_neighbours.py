@@ -5,10 +5,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from nonneg.codes import unit_rows
+from nonneg.devices import choose_device
 from nonneg.errors import InputError
 from nonneg.evaluate._probe import labelled, renumbered, require_labels
 from nonneg.features import Features
-from nonneg.metrics._codes import unit_rows
 
 _CHUNK = 1024  # test samples at a time: similarities take chunk x train entries
 _ROUNDING = 1e-6  # within which two train samples are as near
@@ -38,7 +39,7 @@ def neighbour_hits(
     require_labels(test, "test", "neighbour_hits")
     if k < 1:
         raise InputError(f"k is {k}, expected a whole number, at least 1")
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    place = choose_device(device)
     x, y = labelled(train, place)
     queries, truth = labelled(test, place)
     truth = renumbered(truth, train, test)

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from sklearn.model_selection import train_test_split
 from torch import Tensor
 
+from nonneg.devices import choose_device
 from nonneg.errors import InputError
 from nonneg.evaluate._logistic import Logistic, fit_logistic, fit_strengths
 from nonneg.features import Features
@@ -75,7 +76,7 @@ def fit_probe(train: Features, seed: int = 0, device: str | torch.device | None 
         1.0
     """
     require_labels(train, "train")
-    x, y = labelled(train, torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
+    x, y = labelled(train, choose_device(device))
     known, y, counts = torch.unique(y, return_inverse=True, return_counts=True)
     if len(counts) < 2 or counts.min() < 2 or len(y) < 5 * len(counts):
         raise InputError(
@@ -108,11 +109,11 @@ def renumbered(y: Tensor, train: Features, test: Features) -> Tensor:
     names, others = train.label_names, test.label_names
     if not names or not others or names == others:
         return y
-    require_known(names, others)
+    require_same_classes(names, others)
     return torch.tensor([names.index(name) for name in others], device=y.device)[y]
 
 
-def require_known(names: Sequence[str], others: Sequence[str]) -> None:
+def require_same_classes(names: Sequence[str], others: Sequence[str]) -> None:
     """Refuse other samples with a class that the train samples do not have, where both name theirs."""
     if names and (lacking := sorted(set(others) - set(names))):
         raise InputError(

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from scipy import stats
 
-from nonneg.evaluate._active import active_ones
+from nonneg.codes import active
 
 Array = npt.NDArray[np.float64]
 _RESAMPLES = 2_000
@@ -79,10 +80,10 @@ def consistency_errors(codes: Any, labels: npt.NDArray[np.int64], min_support: i
         [np.bincount(rng.integers(0, samples, samples), minlength=samples) for _ in range(_CONSISTENCY_RESAMPLES)],
         axis=1,
     ).astype(np.float32)
-    active = active_ones(codes)
-    commonest = support = np.zeros((active.shape[1], times.shape[1]), np.float32)
+    is_active = sp.csr_array(active(codes)).astype(np.float32)
+    commonest = support = np.zeros((is_active.shape[1], times.shape[1]), np.float32)
     for label in np.unique(labels):
-        counts = active[labels == label].T @ times[labels == label]
+        counts = is_active[labels == label].T @ times[labels == label]
         commonest, support = np.maximum(commonest, counts), support + counts
     share = commonest / np.maximum(support, 1)
     with np.errstate(invalid="ignore"):  # a draw without any such feature has no mean

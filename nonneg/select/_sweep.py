@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from nonneg import metrics
 from nonneg.errors import InputError
-from nonneg.evaluate import linear_probe, placed
+from nonneg.evaluate import linear_probe, on_fastest_device
 from nonneg.features import Features
 from nonneg.progress import progress_bar
 from nonneg.select._keep import SELECTORS, fitted, named_selector
@@ -183,5 +183,7 @@ def _figures(train: Features, test: Features, seed: int) -> tuple[float, float, 
     labels = np.asarray(test.labels)
     codes = test.codes[labels >= 0]
     neighbours = min(_NEIGHBOURS, codes.shape[0] - 1)
-    precision = metrics.precision_at_k(placed(codes), labels[labels >= 0], neighbours) if neighbours else float("nan")
+    precision = float("nan")
+    if neighbours:
+        precision = metrics.precision_at_k(on_fastest_device(codes), labels[labels >= 0], neighbours)
     return probe, precision, metrics.stored_bytes(test.codes)

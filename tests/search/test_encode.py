@@ -7,7 +7,7 @@ from PIL import Image
 
 from nonneg import Features, InputError
 from nonneg.convert import NonNegativeEmbedding, convert_file
-from nonneg.evaluate._carry import reordered
+from nonneg.evaluate import reordered
 from nonneg.modalities.images import open_source
 from nonneg.models import Model, ModelConfig, embed_data
 from nonneg.search import Query, find, search_folder

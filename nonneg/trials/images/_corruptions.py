@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from nonneg.errors import InputError
-from nonneg.evaluate import _corruption_kinds as kinds
-from nonneg.evaluate._changed import changed_source
-from nonneg.evaluate._corruption_jpeg import jpeg
 from nonneg.modalities import Source
 from nonneg.modalities.images import uniform
+from nonneg.trials.images import _kinds as kinds
+from nonneg.trials.images._changed import changed_source
+from nonneg.trials.images._jpeg import jpeg
 
 Five = tuple[float, float, float, float, float]
 Kind = tuple[Callable[..., Tensor], tuple[tuple[Five, Five], ...]]

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from nonneg.evaluate import KINDS, PARTS, augmented_probe, corrupt, fine_tune, linear_probe, measure, neighbour_hits
-from nonneg.evaluate._labelled_training import Trial, _batches_together, prepared
+from nonneg.evaluate import linear_probe, neighbour_hits
 from nonneg.features import Features
 from nonneg.modalities.images import ViewConfig, open_source
 from nonneg.models import Model, ModelConfig
 from nonneg.studies import plan_for, reproduce
 from nonneg.training import load_recipe, train
+from nonneg.trials import KINDS, PARTS, augmented_probe, corrupt, fine_tune, measure
+from nonneg.trials._labelled_training import Trial, _batches_together, prepared
 
 pytestmark = [
     pytest.mark.gpu,

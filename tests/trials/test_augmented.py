@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 
 from nonneg.errors import InputError
-from nonneg.evaluate._augmented import augmented_probe
-from nonneg.evaluate._corruptions import corrupted_source
-from nonneg.evaluate._labelled_training import CROP_AND_FLIP, fit, prepared
 from nonneg.modalities.images import ViewConfig, open_source
 from nonneg.models import Model, ModelConfig, load
 from nonneg.training import TrainConfig, load_recipe, train
 from nonneg.training.loop import epoch_order
+from nonneg.trials._augmented import augmented_probe
+from nonneg.trials._labelled_training import CROP_AND_FLIP, fit, prepared
+from nonneg.trials.images._corruptions import corrupted_source
 
 TRAIN, TEST = open_source("digits", "train"), open_source("digits", "test")
 MILD = ViewConfig(crop_least=0.6)  # a mirrored digit is another one

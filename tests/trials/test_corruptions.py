@@ -12,12 +12,12 @@ from scipy.ndimage import gaussian_filter
 from scipy.stats import poisson as scipy_poisson
 
 from nonneg.errors import InputError
-from nonneg.evaluate import _corruptions
-from nonneg.evaluate._corruption_jpeg import jpeg
-from nonneg.evaluate._corruption_kinds import poisson
-from nonneg.evaluate._corruptions import KINDS, corrupt, corrupted_source
 from nonneg.modalities.images import open_source
 from nonneg.models import Model, ModelConfig
+from nonneg.trials.images import _corruptions
+from nonneg.trials.images._corruptions import KINDS, corrupt, corrupted_source
+from nonneg.trials.images._jpeg import jpeg
+from nonneg.trials.images._kinds import poisson
 
 SHAPES = torch.from_numpy(open_source("shapes", "test").images[::8])
 DIGITS = torch.from_numpy(open_source("digits", "test").images[:100])

@@ -12,17 +12,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nonneg.devices import choose_device
 from nonneg.errors import InputError
 from nonneg.modalities import Source
 from nonneg.modalities.images import ViewConfig, random_views
-from nonneg.models import Layer, Model, Precision
-from nonneg.models._stream import embed_rows
-from nonneg.training import TrainConfig
-from nonneg.training._feed import open_feed
-from nonneg.training._optimisers import learning_rate, optimiser_of, set_learning_rate
-from nonneg.training._progress import progress_bar
-from nonneg.training._recorded import Recorded
-from nonneg.training.loop import epoch_order
+from nonneg.models import Layer, Model, Precision, embed_rows
+from nonneg.progress import progress_bar
+from nonneg.training import (
+    Recorded,
+    TrainConfig,
+    epoch_order,
+    learning_rate,
+    open_feed,
+    optimiser_of,
+    set_learning_rate,
+)
 
 _VALUES_AT_A_TIME = 2**24  # of views on a GPU: 64 MB
 _SMALL_SIDE = 64  # images of more pixels a side keep a GPU busy while the host launches what comes next
@@ -95,7 +99,7 @@ def prepared(name: str, model: Model, train: Source, test: Source, device: str |
     rows = np.flatnonzero(labels >= 0)
     if len(np.unique(labels[rows])) < 2:
         raise InputError(f"{name}: all labelled train samples are of one class, expected 2 classes or more")
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    place = choose_device(device)
     own = copy.deepcopy(model).to(place)
     if place.type == "cuda":
         own.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -150,8 +154,9 @@ def fit(
     # A network may have dropout: its random numbers are the seed's, and the caller's go on as if nothing had been.
     with (
         torch.random.fork_rng([device] if device.type == "cuda" else []),
-        progress_bar(config.epochs, 0, name, progress) as bar,
+        progress_bar(progress) as bar,
     ):
+        task = bar.add_task(name, total=config.epochs)
         torch.manual_seed(config.seed)
         for epoch in range(config.epochs):
             total.zero_()
@@ -172,7 +177,7 @@ def fit(
                 raise InputError(f"{name}: the loss became {mean_loss} in epoch {epoch + 1}; lower learning_rate")
             hits = told()
             curve.append(float(hits.double().mean()))
-            bar({"epoch": epoch + 1, "loss": mean_loss, "lr": lr})
+            bar.update(task, completed=epoch + 1, description=f"{name}: accuracy {curve[-1]:.1%}")
     del update  # and its memory: what torch imports on the way may keep this frame alive until the next collection
     return tuple(curve), hits.cpu().numpy()
 

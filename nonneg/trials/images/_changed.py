@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from nonneg.devices import choose_device
 from nonneg.modalities import Source
 from nonneg.modalities.images import ViewConfig, random_views
 
@@ -62,7 +63,7 @@ def changed_source(
         change, side: as for `ChangedImages`.
         device: where to change them; None is a CUDA device if there is one.
     """
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    place = choose_device(device)
     images = ChangedImages(source.images, change, place, side)
     return replace(source, name=f"{source.name}/{name}", images=cast("npt.NDArray[np.uint8]", images))
 

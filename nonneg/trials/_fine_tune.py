@@ -10,12 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nonneg.errors import InputError
-from nonneg.evaluate._labelled_training import CROP_AND_FLIP, fit, linear_head, prepared
 from nonneg.modalities import Source
 from nonneg.modalities.images import ViewConfig
 from nonneg.models import Model, projector_of
 from nonneg.rectify import NonNegative
 from nonneg.training import TrainConfig
+from nonneg.trials._labelled_training import CROP_AND_FLIP, fit, linear_head, prepared
 
 Rectify = Literal["none", "relu", "rep_relu", "softplus", "sigmoid", "exp"]
 

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from nonneg.errors import InputError
-from nonneg.evaluate._labelled_training import CROP_AND_FLIP, fit, linear_head, prepared
 from nonneg.modalities import Source
 from nonneg.modalities.images import ViewConfig
 from nonneg.models import Layer, Model
 from nonneg.training import TrainConfig
+from nonneg.trials._labelled_training import CROP_AND_FLIP, fit, linear_head, prepared
 
 
 @dataclass(frozen=True)

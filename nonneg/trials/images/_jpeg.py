@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nonneg.evaluate._corruption_kinds import Numbers, luma
+from nonneg.trials.images._kinds import Numbers, luma
 
 # The steps that the standard gives as an example (annex K), which every encoder scales by its quality.
 _LUMA_STEPS = (

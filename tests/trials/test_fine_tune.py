@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from nonneg.errors import InputError
-from nonneg.evaluate._augmented import augmented_probe
-from nonneg.evaluate._fine_tune import fine_tune, share_of_each_class
 from nonneg.modalities.images import ViewConfig, open_source
 from nonneg.models import Model, load
 from nonneg.training import load_recipe, train
+from nonneg.trials._augmented import augmented_probe
+from nonneg.trials._fine_tune import fine_tune, share_of_each_class
 
 TRAIN, TEST = open_source("digits", "train"), open_source("digits", "test")
 QUICK = {"epochs": 2, "batch_size": 128, "views": ViewConfig(crop_least=0.6), "device": "cpu"}

@@ -1,6 +1,7 @@
 """Features to measure: some to fit probes on, some to evaluate them on."""
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import train_test_split
 
-from nonneg.convert import label_numbers
 from nonneg.errors import InputError
 from nonneg.features import Features, find_features
+from nonneg.labels import is_labelled, label_numbers
 from nonneg.tables import as_float32, open_vectors, read_column, split_name
 
 _TEST_SHARE = 0.2
@@ -56,7 +57,7 @@ def split_features(
     """
     layer, samples = features.layer, sample_digest(features)
     whole = {layer: features}
-    if features.labels is None or not (features.labels >= 0).any():
+    if features.labels is None or not is_labelled(features.labels).any():
         return Subject(path, None, whole, {}, {}, "no labels", samples)
     if train is not None:
         if train.shape[1] != features.shape[1]:
@@ -64,26 +65,46 @@ def split_features(
             raise InputError(f"{found}, expected the same number, from one model")
         return Subject(path, None, whole, {layer: train}, whole, f"probes fitted on {train_path}", samples)
     labels = np.asarray(features.labels)
-    rows = np.flatnonzero(labels >= 0)
+    rows = np.flatnonzero(is_labelled(labels))
     _, counts = np.unique(labels[rows], return_counts=True)
-    if len(counts) < 2 or counts.min() < 2 or len(rows) < 10 * len(counts):
+    if (counts > 1).sum() < 2:
         too_few = (
-            f"{len(rows)} labelled samples in {len(counts)} classes, {counts.min()} in the smallest, but a probe"
-            " needs at least 2 classes, 10 samples per class on average, and 2 in each"
+            f"{len(rows)} labelled samples in {len(counts)} classes, but a probe needs 2 classes of at least 2 samples"
         )
         return Subject(path, None, whole, {}, {}, too_few, samples)
+    fit, kept = split_rows(labels, rows)
     train_part, test_part = (
         {layer: Features(features.codes[part], labels=labels[part], label_names=features.label_names)}
-        for part in split_rows(labels, rows)
+        for part in (fit, kept)
     )
-    protocol = "probes fitted on 80% of the labelled rows and evaluated on the rest, split with seed 0"
+    protocol = f"probes fitted on {len(fit):,} labelled rows and evaluated on the other {len(kept):,}, split with seed 0"
     return Subject(path, None, whole, train_part, test_part, protocol, samples)
 
 
-def split_rows(labels: Any, rows: Rows) -> tuple[Rows, Rows]:
-    """Split rows into 80% and 20%, stratified by label; each part is in ascending order."""
-    fit, kept = train_test_split(rows, test_size=_TEST_SHARE, stratify=labels[rows], random_state=0)
-    return np.sort(fit), np.sort(kept)
+def split_rows(labels: Any, rows: Rows, seed: int = 0) -> tuple[Rows, Rows]:
+    """Split rows into 80% for fitting and 20% for evaluation, stratified by label; each part is in ascending order.
+
+    A class with a single row is only in the first part; every other class is in both.
+
+    Args:
+        labels: one label per sample; `rows` of them are used.
+        rows: `(rows,)` the rows to split.
+        seed: decides which rows go where.
+
+    Example:
+        >>> labels = np.array([0, 0, 0, 1, 1, 2])
+        >>> fit, kept = split_rows(labels, np.arange(6))
+        >>> labels[fit], labels[kept]
+        (array([0, 0, 1, 2]), array([0, 1]))
+    """
+    classes, counts = np.unique(labels[rows], return_counts=True)
+    if not (counts > 1).any():
+        raise InputError(f"{len(rows)} rows are labelled, each with a class of its own, expected several rows per class")
+    single = np.isin(labels[rows], classes[counts == 1])
+    several = rows[~single]
+    size = max(math.ceil(_TEST_SHARE * len(several)), int((counts > 1).sum()))
+    fit, kept = train_test_split(several, test_size=size, stratify=labels[several], random_state=seed)
+    return np.sort(np.concatenate((fit, rows[single]))), np.sort(kept)
 
 
 def sample_digest(features: Features) -> str:
@@ -109,7 +130,7 @@ def open_features(path: str, labels: str | None = None) -> Features:
         vectors = open_vectors(path)
         if labels is None:
             return Features(as_float32(vectors))
-        numbers, names = label_numbers(labels, read_column(labels, len(vectors), path))
+        numbers, names = label_numbers(read_column(labels, len(vectors), path), labels)
         return Features(as_float32(vectors), labels=numbers, label_names=names)
     if labels is not None:
         raise InputError(f"labels is {labels}, expected none for {path}, which is not a file of vectors")

@@ -12,6 +12,7 @@ from nonneg.evaluate._parts import PARTS, Part
 from nonneg.evaluate._placement import on_fastest_device
 from nonneg.evaluate._probe import FittedProbe, Probe, fit_probe, linear_probe, require_same_classes
 from nonneg.evaluate._scarce import few_labels, noisy_labels
+from nonneg.evaluate._split import split_rows
 from nonneg.evaluate._statistics import Difference, bootstrap_interval, paired_difference
 from nonneg.evaluate._subject import (
     Subject,
@@ -19,7 +20,6 @@ from nonneg.evaluate._subject import (
     open_features,
     sample_digest,
     split_features,
-    split_rows,
 )
 
 __all__ = [

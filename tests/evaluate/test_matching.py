@@ -9,8 +9,7 @@ import scipy.sparse as sp
 from rich.console import Console
 
 from nonneg import Features, InputError, metrics
-from nonneg.evaluate._carry import carry_names, reordered
-from nonneg.evaluate._matching import match_features
+from nonneg.evaluate import carry_names, match_features, reordered
 
 IDS = [f"sample {i}" for i in range(80)]
 

@@ -1,4 +1,4 @@
-"""The linear probe as papers report it: a linear layer trained on cropped and mirrored images."""
+"""The linear probe that papers report: a linear layer trained by SGD on random views."""
 
 from dataclasses import dataclass, field
 
@@ -11,16 +11,24 @@ from nonneg.errors import InputError
 from nonneg.modalities import Source
 from nonneg.modalities.images import ViewConfig
 from nonneg.models import Layer, Model
-from nonneg.training import TrainConfig
-from nonneg.trials._labelled_training import CROP_AND_FLIP, fit, linear_head, prepared
+from nonneg.trials._labelled_training import (
+    CROP_AND_FLIP,
+    correctly_predicted,
+    fit,
+    labelled_config,
+    linear_head,
+    prepare_trial,
+)
 
 
 @dataclass(frozen=True)
 class AugmentedProbe:
-    """Accuracy on the test images at the end, and after each epoch; the last epoch counts, not the best.
+    """The result of the augmented probe.
 
     Attributes:
-        hits: `(labelled samples,)` booleans: which of them it told right.
+        accuracy: on the labelled test samples after the last epoch, not the best one.
+        curve: the accuracy after each epoch.
+        hits: `(labelled test samples,)` booleans: which of them are predicted correctly at the end.
     """
 
     accuracy: float
@@ -43,47 +51,35 @@ def augmented_probe(
     device: str | torch.device | None = None,
     progress: bool = False,
 ) -> AugmentedProbe:
-    """A linear layer on the frozen model, trained by SGD on a new random view of every sample in each epoch.
+    """Train a linear layer on the frozen model by SGD, on a new random view of every sample in each epoch.
 
-    The model is in evaluation mode throughout and stays as it was. Unlike `linear_probe`, which finds the very
-    minimum on standardised features of the plain images, this depends on the learning rate and on the scale of
-    the features: where layers or models differ in that, `standardise`, or it is the scale that is compared.
+    The model is in evaluation mode and is not changed. Unlike `linear_probe`, the result depends on the learning rate
+    and on the scale of the features; set `standardise` to compare features of different scales.
 
     Args:
         model: what is probed.
-        train, test: images with labels; samples labelled -1 are left out.
+        train, test: samples with labels; unlabelled samples are left out.
         layer: encoder or projector.
-        epochs: of the training, its learning rate lowered to 0 along a cosine.
-        batch_size: samples an update.
+        epochs: number of epochs; the learning rate falls to 0 along a cosine.
+        batch_size: samples per update.
         learning_rate: of SGD with momentum 0.9, without weight decay.
-        standardise: put a batch norm without weights between the features and the linear layer; papers do not.
-        views: what is done to training images: by default a random resized crop and a mirror image.
-        seed: of the order and the views.
+        standardise: put a batch norm without weights below the linear layer; papers do not.
+        views: the random views of training samples: by default resized crops and horizontal flips.
+        seed: decides the order of the samples and their views.
         device: where to compute; None is a CUDA device if there is one.
-        progress: show a bar.
+        progress: show a progress bar.
 
     Example:
         >>> from nonneg.modalities.images import open_source
         >>> from nonneg.models import ModelConfig
-        >>> model = Model(ModelConfig("convnet_8", channels=1))
         >>> some = open_source("digits", "test").take(np.arange(100))
-        >>> len(augmented_probe(model, some, some, epochs=2).curve)
+        >>> len(augmented_probe(Model(ModelConfig("convnet_8", channels=1)), some, some, epochs=2).curve)
         2
     """
-    name = "augmented_probe"
     if layer not in ("encoder", "projector"):
-        raise InputError(f"{name}: layer is {layer!r}, expected encoder or projector")
-    config = TrainConfig(
-        seed=seed,
-        epochs=epochs,
-        batch_size=batch_size,
-        optimiser="sgd",
-        lr=learning_rate,
-        weight_decay=0.0,
-        warmup_epochs=0,
-        views=views,
-    )
-    trial = prepared(name, model, train, test, device)
+        raise InputError(f"augmented_probe: layer is {layer!r}, expected encoder or projector")
+    config = labelled_config(epochs, batch_size, learning_rate, 0.0, views, seed)
+    trial = prepare_trial("augmented_probe", model, train, test, config, device)
     trial.model.eval()
     codes, labels = trial.test_codes(layer)
     width = codes.shape[1]
@@ -94,11 +90,7 @@ def augmented_probe(
     def frozen(views: Tensor) -> Tensor:
         return trial.codes(views, layer)
 
-    @torch.no_grad()
-    def told() -> Tensor:
-        hits: Tensor = head.eval()(codes).argmax(1) == labels
-        head.train()
-        return hits
-
-    curve, hits = fit(name, trial, head, head.parameters(), told, config, progress, frozen)
+    curve, hits = fit(
+        trial, head, head.parameters(), lambda: correctly_predicted(head, codes, labels), progress, frozen
+    )
     return AugmentedProbe(curve[-1], curve, hits)

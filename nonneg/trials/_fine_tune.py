@@ -1,4 +1,4 @@
-"""Fine-tuning: how far the encoder gets when all of its weights go on learning, from many labels or few."""
+"""Fine-tuning: the accuracy of the encoder after all of its weights are trained with labels."""
 
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
@@ -14,21 +14,27 @@ from nonneg.modalities import Source
 from nonneg.modalities.images import ViewConfig
 from nonneg.models import Model, projector_of
 from nonneg.rectify import NonNegative
-from nonneg.training import TrainConfig
-from nonneg.trials._labelled_training import CROP_AND_FLIP, fit, linear_head, prepared
+from nonneg.trials._labelled_training import (
+    CROP_AND_FLIP,
+    correctly_predicted,
+    fit,
+    labelled_config,
+    linear_head,
+    prepare_trial,
+)
 
 Rectify = Literal["none", "relu", "rep_relu", "softplus", "sigmoid", "exp"]
 
 
 @dataclass(frozen=True)
 class FineTuned:
-    """Accuracy on the test images at the end, and after each epoch; the last epoch counts, not the best.
+    """The result of fine-tuning.
 
     Attributes:
-        accuracy: share of the labelled test samples that are told right.
-        curve: the same after each epoch.
-        samples: how many it was trained on.
-        hits: `(labelled samples,)` booleans: which of them it told right.
+        accuracy: on the labelled test samples after the last epoch, not the best one.
+        curve: the accuracy after each epoch.
+        samples: number of training samples.
+        hits: `(labelled test samples,)` booleans: which of them are predicted correctly at the end.
     """
 
     accuracy: float
@@ -55,74 +61,53 @@ def fine_tune(
     device: str | torch.device | None = None,
     progress: bool = False,
 ) -> FineTuned:
-    """Train a copy of the encoder and a fresh linear layer on it with labels, by SGD with momentum 0.9.
+    """Train a copy of the encoder and a new linear layer with labels, by SGD with momentum 0.9.
 
-    The given model stays as it was. On a CPU a seed gives the same figures each time; on a GPU they differ
-    by rounding.
+    The given model is not changed. A seed gives the same result every time on a CPU; on a GPU it differs by rounding.
 
     Args:
-        model: where to start.
-        train, test: images with labels; samples labelled -1 are left out.
-        epochs: of the training, its learning rate lowered to 0 along a cosine.
-        fraction: share of each class's labelled train samples to train on, at least one; the smaller share is
-            part of the larger.
-        batch_size: samples an update.
-        learning_rate, weight_decay: of SGD.
-        projector: put a fresh projector of the model's shape between the encoder and the linear layer.
-        rectify: a map before the linear layer, which makes it non-negative cross entropy. On an encoder that ends
-            in relu, as ours do, relu without a projector changes nothing.
-        rectify_weight: the linear layer's weight goes through relu, too.
-        views: what is done to training images: by default a random resized crop and a mirror image.
-        seed: of the choice of samples, their order and the views.
-        device: where to compute; None is a CUDA device if there is one.
-        progress: show a bar.
+        model: the model to start from.
+        train, test, epochs, batch_size, learning_rate, views, device, progress: as for `augmented_probe`.
+        fraction: share of the labelled train samples of each class, at least one; a smaller share is a subset.
+        weight_decay: of SGD.
+        projector: put a new projector of the model's shape between the encoder and the linear layer.
+        rectify: the rectifier before the linear layer, as in non-negative cross-entropy. Without a projector, relu
+            changes nothing if the encoder ends in relu, as ours do.
+        rectify_weight: apply relu to the weight of the linear layer, too.
+        seed: decides which samples are used, their order and their views.
 
     Example:
         >>> from nonneg.modalities.images import open_source
         >>> from nonneg.models import ModelConfig
-        >>> model = Model(ModelConfig("convnet_8", channels=1))
         >>> some = open_source("digits", "test").take(np.arange(100))
-        >>> len(fine_tune(model, some, some, epochs=2, fraction=0.2).curve)
+        >>> len(fine_tune(Model(ModelConfig("convnet_8", channels=1)), some, some, epochs=2, fraction=0.2).curve)
         2
     """
-    name = "fine_tune"
-    if not 0 < fraction <= 1:
-        raise InputError(f"{name}: fraction is {fraction}, expected more than 0, at most 1")
-    if rectify not in get_args(Rectify):
-        raise InputError(f"{name}: rectify is {rectify!r}, expected one of {', '.join(get_args(Rectify))}")
-    config = TrainConfig(
-        seed=seed,
-        epochs=epochs,
-        batch_size=batch_size,
-        optimiser="sgd",
-        lr=learning_rate,
-        weight_decay=weight_decay,
-        warmup_epochs=0,
-        views=views,
-    )
-    trial = prepared(name, model, train, test, device)
+    _check(fraction, rectify)
+    config = labelled_config(epochs, batch_size, learning_rate, weight_decay, views, seed)
+    trial = prepare_trial("fine_tune", model, train, test, config, device)
     trial = replace(trial, rows=share_of_each_class(np.asarray(train.labels), trial.rows, fraction, seed))
-    trial.model.train().requires_grad_(True)
+    encoder = trial.model.train().requires_grad_(True).encoder
     head = _head(trial.model, trial.classes, projector, rectify, rectify_weight, seed).to(trial.device)
-
-    def logits(views: Tensor) -> Tensor:
-        out: Tensor = head(trial.codes(views, "encoder"))
-        return out
-
-    @torch.no_grad()
-    def told() -> Tensor:
-        codes, labels = trial.test_codes("encoder")
-        hits: Tensor = head.eval()(codes).argmax(1) == labels
-        head.train()
-        return hits
-
-    parameters = [*trial.model.encoder.parameters(), *head.parameters()]
-    curve, hits = fit(name, trial, logits, parameters, told, config, progress)
+    curve, hits = fit(
+        trial,
+        lambda views: head(trial.codes(views, "encoder")),
+        [*encoder.parameters(), *head.parameters()],
+        lambda: correctly_predicted(head, *trial.test_codes("encoder")),
+        progress,
+    )
     return FineTuned(curve[-1], curve, len(trial.rows), hits)
 
 
+def _check(fraction: float, rectify: str) -> None:
+    if not 0 < fraction <= 1:
+        raise InputError(f"fine_tune: fraction is {fraction}, expected more than 0, at most 1")
+    if rectify not in get_args(Rectify):
+        raise InputError(f"fine_tune: rectify is {rectify!r}, expected one of {', '.join(get_args(Rectify))}")
+
+
 class _NonNegativeLinear(nn.Linear):
-    """A linear layer whose weight goes through relu. It begins small and positive: relu has no gradient at 0."""
+    """A linear layer that applies relu to its weight, which starts small and positive: relu has no gradient at 0."""
 
     def reset_parameters(self) -> None:
         nn.init.uniform_(self.weight, 0, 1 / self.in_features)
@@ -151,7 +136,7 @@ def _head(
 def share_of_each_class(
     labels: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], fraction: float, seed: int
 ) -> npt.NDArray[np.int64]:
-    """Some of these rows, in order: of each class the share, at least one, chosen by chance.
+    """Return a random share of the rows of each class, at least one, in ascending order.
 
     Example:
         >>> labels = np.array([0, 0, 0, 0, 1, 1, 1, 1, 1, 1])

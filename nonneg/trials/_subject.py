@@ -12,6 +12,7 @@ from nonneg.features import Features
 from nonneg.modalities import Source, UndividedError
 from nonneg.models import Model, load, source_for
 from nonneg.training import TrainConfig, load_recipe
+from nonneg.trials.images import lazy_rows
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,10 @@ def open_run(path: str, data: str | None = None, device: str | None = None) -> T
     known = [0 if source.labels is None else int((source.labels >= 0).sum()) for source in sources]
     protocol = f"probes fitted on {sources[0].name} ({known[0]:,} labelled samples) and evaluated on {sources[1].name}"
     if sources[0].name == sources[1].name:
-        seen = ", all of which the run was trained on" if data in (None, config.data) else ""
-        protocol = f"probes fitted on 80% of {sources[0].name}{seen}, and evaluated on the rest"
+        seen = "; the run was trained on all of them" if data in (None, config.data) else ""
+        protocol = (
+            f"probes fitted on {known[0]:,} samples of {sources[0].name} and evaluated on {known[1]:,} others{seen}"
+        )
     if not all(known):
         protocol, train = "no labels", {}
     return TrainedSubject(
@@ -117,7 +120,7 @@ def split_sources(model: Model, data: str, skip_broken: bool = False) -> tuple[S
         if not len(rows):
             rows, labels = np.arange(len(train)), np.zeros(len(train), np.int64)
         fit, kept = split_rows(labels, rows)
-        return train.take(fit), train.take(kept)
+        return lazy_rows(train, fit), lazy_rows(train, kept)
 
 
 def test_source(model: Model, data: str, skip_broken: bool = False) -> Source:

@@ -1,4 +1,4 @@
-"""Images that are changed as they are read: corrupted, or seen again in a random view."""
+"""Images that are read lazily: some rows of a source, corrupted images, random views."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,72 +13,95 @@ from nonneg.devices import choose_device
 from nonneg.modalities import Source
 from nonneg.modalities.images import ViewConfig, random_views
 
-Change = Callable[[Tensor, Tensor], Tensor]
+Images = npt.NDArray[np.uint8]
+Read = Callable[[npt.NDArray[np.int64]], Images]
 
 
-class ChangedImages:
-    """What `Source.images` is of a changed source. It stands in for an array where rows are taken.
+class LazyImages:
+    """Images that are made when rows are indexed; a substitute for the array `Source.images`.
 
     Args:
-        images: `(samples, height, width, channels)` uint8; may be a memory map.
-        change: images of a batch, uint8, and the samples' numbers to images of the shape `side` gives.
-        device: where to change them.
-        side: of the changed images; 0 keeps that of the given ones.
+        read: row numbers `(rows,)` to images `(rows, height, width, channels)`.
+        shape: of all images.
     """
 
     dtype = np.dtype(np.uint8)
 
-    def __init__(self, images: npt.NDArray[np.uint8], change: Change, device: torch.device, side: int = 0) -> None:
-        self.images, self.change, self.device = images, change, device
-        height, width = (side, side) if side else images.shape[1:3]
-        self.shape, self.ndim = (images.shape[0], height, width, images.shape[3]), images.ndim
-        self.nbytes = int(np.prod(self.shape))
+    def __init__(self, read: Read, shape: tuple[int, ...]) -> None:
+        self.read, self.shape, self.ndim = read, shape, len(shape)
+        self.nbytes = int(np.prod(shape))
 
     def __len__(self) -> int:
-        return len(self.images)
+        return self.shape[0]
 
-    def __getitem__(self, key: Any) -> npt.NDArray[np.uint8]:
+    def __getitem__(self, key: Any) -> Images:
         rows, *rest = key if isinstance(key, tuple) else (key,)
-        samples = np.arange(len(self))[rows]
-        some = np.array(self.images[rows])  # a copy: torch wants memory that can be written
-        batch = torch.from_numpy(some.reshape(samples.size, *self.images.shape[1:])).to(self.device)
-        numbers = torch.from_numpy(samples.reshape(-1)).to(self.device)
-        changed = self.change(batch, numbers).cpu().numpy().reshape(*samples.shape, *self.shape[1:])
-        return np.asarray(changed[(*(slice(None),) * samples.ndim, *rest)])
+        numbers = np.arange(len(self))[rows]
+        images = self.read(numbers.reshape(-1)).reshape(*numbers.shape, *self.shape[1:])
+        return np.asarray(images[(*(slice(None),) * numbers.ndim, *rest)])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return self[:].astype(dtype or np.uint8, copy=False)
 
 
-def changed_source(
-    source: Source, name: str, change: Change, device: str | torch.device | None = None, side: int = 0
-) -> Source:
-    """The source with its images changed batch by batch as they are read: nothing is kept of them.
+def lazy_rows(source: Source, rows: npt.NDArray[np.int64]) -> Source:
+    """Return these rows of a source without copying their images.
 
-    It can be embedded like any other; `take` puts rows of it into memory.
+    Example:
+        >>> from nonneg.modalities.images import open_source
+        >>> lazy_rows(open_source("digits", "test"), np.array([3, 5])).ids
+        ('digit-0034', 'digit-0037')
+    """
+    images = LazyImages(lambda numbers: np.asarray(source.images[rows[numbers]]), (len(rows), *source.images.shape[1:]))
+    return replace(
+        source,
+        images=cast(Images, images),
+        ids=tuple(source.ids[int(row)] for row in rows),
+        labels=None if source.labels is None else source.labels[rows],
+        factors={name: values[rows] for name, values in source.factors.items()},
+    )
+
+
+def changed_source(
+    source: Source,
+    name: str,
+    change: Callable[[Tensor, Tensor], Tensor],
+    device: str | torch.device | None = None,
+    side: int = 0,
+) -> Source:
+    """Return a source whose images are changed batch by batch when they are read, and not stored.
+
+    It can be embedded like any other source; `take` puts rows of it into memory.
 
     Args:
         source: images as uint8.
-        name: what is said of the change.
-        change, side: as for `ChangedImages`.
+        name: added to the name of the source.
+        change: maps a batch of uint8 images and the samples' row numbers to changed uint8 images.
         device: where to change them; None is a CUDA device if there is one.
+        side: side of the changed images in pixels; 0 keeps their size.
     """
     place = choose_device(device)
-    images = ChangedImages(source.images, change, place, side)
-    return replace(source, name=f"{source.name}/{name}", images=cast("npt.NDArray[np.uint8]", images))
+
+    def read(numbers: npt.NDArray[np.int64]) -> Images:
+        batch = torch.from_numpy(np.array(source.images[numbers])).to(place)  # a copy: torch requires writable memory
+        return np.asarray(change(batch, torch.from_numpy(numbers).to(place)).cpu().numpy())
+
+    samples, height, width, channels = source.images.shape
+    images = LazyImages(read, (samples, side or height, side or width, channels))
+    return replace(source, name=f"{source.name}/{name}", images=cast(Images, images))
 
 
 def viewed_source(
     source: Source, views: ViewConfig, view: int = 0, seed: int = 0, device: str | torch.device | None = None
 ) -> Source:
-    """Each image as one of the random views that training would make of it.
+    """Return a source in which each image is replaced by one of the random views that training would draw.
 
     Args:
         source: images as uint8.
-        views: how far a view may differ.
-        view: which of an image's views.
-        seed: of the views; a sample's number is its row.
-        device: where to make them; None is a CUDA device if there is one.
+        views: how far a view may differ from the image.
+        view: number of the view.
+        seed: of the random views; a sample's number is its row.
+        device: where to make the views; None is a CUDA device if there is one.
 
     Example:
         >>> from nonneg.modalities.images import open_source

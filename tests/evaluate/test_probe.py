@@ -85,9 +85,7 @@ def test_a_column_that_varies_only_by_rounding_is_ignored():
 @pytest.mark.parametrize(("labels", "classes"), [([1, 1, 1], 1), ([0, 1, 2], 3), ([0, 1, -1], 2)])
 def test_a_probe_needs_two_classes_and_a_sample_to_validate_on(labels, classes):
     few = Features(np.eye(3, dtype=np.float32), labels=labels)
-    with pytest.raises(
-        InputError, match=f"train.* in {classes} classes"
-    ):
+    with pytest.raises(InputError, match=f"train.* in {classes} classes"):
         linear_probe(few, few)
 
 

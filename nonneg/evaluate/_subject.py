@@ -13,6 +13,8 @@ from nonneg.features import Features, find_features
 from nonneg.labels import is_labelled, label_numbers
 from nonneg.tables import as_float32, open_vectors, read_column, split_name
 
+_LEAST_LABELLED = 10  # to split them into some to fit on and some to evaluate on
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -62,10 +64,9 @@ def split_features(
     labels = np.asarray(features.labels)
     rows = np.flatnonzero(is_labelled(labels))
     _, counts = np.unique(labels[rows], return_counts=True)
-    if (counts > 1).sum() < 2:
-        too_few = (
-            f"{len(rows)} labelled samples in {len(counts)} classes, but a probe needs 2 classes of at least 2 samples"
-        )
+    if len(rows) < _LEAST_LABELLED or (counts > 1).sum() < 2:
+        needed = f"a probe needs {_LEAST_LABELLED} samples, and 2 classes of at least 2"
+        too_few = f"{len(rows)} labelled samples in {len(counts)} classes, but {needed}"
         return Subject(path, None, whole, {}, {}, too_few, samples)
     fit, kept = split_rows(labels, rows)
     train_part, test_part = (

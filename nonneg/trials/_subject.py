@@ -9,6 +9,7 @@ from nonneg.devices import choose_device
 from nonneg.errors import InputError
 from nonneg.evaluate import Subject, open_features, sample_digest, split_features, split_rows
 from nonneg.features import Features
+from nonneg.labels import is_labelled
 from nonneg.modalities import Source, UndividedError
 from nonneg.models import Model, load, source_for
 from nonneg.training import TrainConfig, load_recipe
@@ -82,7 +83,7 @@ def open_run(path: str, data: str | None = None, device: str | None = None) -> T
     model = load(path).to(choose_device(device))
     sources = split_sources(model, data or config.data, config.skip_broken)
     train, test = (embed_layers(model, source) for source in sources)
-    known = [0 if source.labels is None else int((source.labels >= 0).sum()) for source in sources]
+    known = [0 if source.labels is None else int(is_labelled(source.labels).sum()) for source in sources]
     protocol = f"probes fitted on {sources[0].name} ({known[0]:,} labelled samples) and evaluated on {sources[1].name}"
     if sources[0].name == sources[1].name:
         seen = "; the run was trained on all of them" if data in (None, config.data) else ""
@@ -116,8 +117,8 @@ def split_sources(model: Model, data: str, skip_broken: bool = False) -> tuple[S
         return train, source_for(model, data, "test", skip_broken)
     except UndividedError:
         labels = np.full(len(train), -1) if train.labels is None else train.labels
-        rows = np.flatnonzero(labels >= 0)
-        if not len(rows):
+        rows = np.flatnonzero(is_labelled(labels))
+        if len(np.unique(labels[rows])) == len(rows):  # no two samples share a label
             rows, labels = np.arange(len(train)), np.zeros(len(train), np.int64)
         fit, kept = split_rows(labels, rows)
         return lazy_rows(train, fit), lazy_rows(train, kept)

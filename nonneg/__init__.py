@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from nonneg import losses, metrics, search, select, theory
     from nonneg.convert import NonNegativeClassifier, NonNegativeEmbedding, NonNegativePair
     from nonneg.errors import InputError
-    from nonneg.evaluate import measure
     from nonneg.explorer import explore
     from nonneg.features import Features
     from nonneg.models import load
     from nonneg.rectify import NonNegative
     from nonneg.training import TrainConfig, train
+    from nonneg.trials import measure
 
 __version__ = "0.1.0"
 __all__ = [
@@ -48,7 +48,7 @@ _HOMES = {
     "TrainConfig": "nonneg.training",
     "explore": "nonneg.explorer",
     "load": "nonneg.models",
-    "measure": "nonneg.evaluate",
+    "measure": "nonneg.trials",
     "train": "nonneg.training",
 }
 

@@ -57,10 +57,11 @@ def measure(
 
     from rich.console import Console
 
-    from nonneg.evaluate import PARTS, USUAL_PARTS, require_table
-    from nonneg.evaluate import measure as run_measure
+    from nonneg.evaluate import require_table
+    from nonneg.trials import PARTS, USUAL_PARTS
+    from nonneg.trials import measure as run_measure
 
-    asked = tuple(PARTS) if "all" in parts else parts or USUAL_PARTS
+    asked = PARTS if "all" in parts else parts or USUAL_PARTS
     if out is not None:
         require_table(out)
     found = run_measure(

@@ -1,64 +1,61 @@
-"""Evaluation protocols over `Features` and trained runs; `measure` gathers them."""
+"""What `Features` are worth: probes, neighbours, matching, names and error bars. Nothing here needs a model."""
 
-from nonneg.evaluate._augmented import AugmentedProbe, augmented_probe
 from nonneg.evaluate._carry import carry_names, match_folders, reordered
-from nonneg.evaluate._changed import viewed_source
-from nonneg.evaluate._corruptions import KINDS, corrupt, corrupted_source
-from nonneg.evaluate._figures import PARTS, Figure, fine_tuning_figure
-from nonneg.evaluate._fine_tune import FineTuned, fine_tune
+from nonneg.evaluate._figure import Figure, mean_figure
 from nonneg.evaluate._logistic import fit_logistic
 from nonneg.evaluate._matching import Matching, aligned, match_features
-from nonneg.evaluate._measure import USUAL_PARTS, measure, measure_subject
+from nonneg.evaluate._measure import measure_features
 from nonneg.evaluate._measurement import Measured, Measurement, require_table
 from nonneg.evaluate._naming import Suggestion, suggest_names
 from nonneg.evaluate._neighbours import neighbour_hits
-from nonneg.evaluate._place import placed
-from nonneg.evaluate._probe import FittedProbe, Probe, fit_probe, linear_probe
+from nonneg.evaluate._parts import PARTS, Part
+from nonneg.evaluate._placement import on_fastest_device
+from nonneg.evaluate._probe import FittedProbe, Probe, fit_probe, linear_probe, require_same_classes
 from nonneg.evaluate._scarce import few_labels, noisy_labels
+from nonneg.evaluate._split import split_rows
 from nonneg.evaluate._statistics import Difference, bootstrap_interval, paired_difference
-from nonneg.evaluate._subject import Subject, open_features, open_subject, split_sources, test_source
+from nonneg.evaluate._subject import (
+    Subject,
+    is_vector_file,
+    open_features,
+    sample_digest,
+    split_features,
+)
 
 __all__ = [
-    "KINDS",
     "PARTS",
-    "USUAL_PARTS",
-    "AugmentedProbe",
     "Difference",
     "Figure",
-    "FineTuned",
     "FittedProbe",
     "Matching",
     "Measured",
     "Measurement",
+    "Part",
     "Probe",
     "Subject",
     "Suggestion",
     "aligned",
-    "augmented_probe",
     "bootstrap_interval",
     "carry_names",
-    "corrupt",
-    "corrupted_source",
     "few_labels",
-    "fine_tune",
-    "fine_tuning_figure",
     "fit_logistic",
     "fit_probe",
+    "is_vector_file",
     "linear_probe",
     "match_features",
     "match_folders",
-    "measure",
-    "measure_subject",
+    "mean_figure",
+    "measure_features",
     "neighbour_hits",
     "noisy_labels",
+    "on_fastest_device",
     "open_features",
-    "open_subject",
     "paired_difference",
-    "placed",
     "reordered",
+    "require_same_classes",
     "require_table",
-    "split_sources",
+    "sample_digest",
+    "split_features",
+    "split_rows",
     "suggest_names",
-    "test_source",
-    "viewed_source",
 ]

@@ -1,4 +1,4 @@
-"""What a retrained model takes over from the one before: the names of its features, and their numbers."""
+"""Carrying names and feature numbers over from an old model to a retrained one."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -14,13 +14,15 @@ from nonneg.features import Features, is_features
 
 
 def carry_names(old: Features, new: Features, least: float = 0.5, signed: bool = True) -> Features:
-    """The new features, called as the old ones they match; names that they have already stay, and none comes twice.
+    """Return the new features with the names of the old features they match.
+
+    Names that the new features already have are kept, and no name is used twice.
 
     Args:
         old: features with names.
-        new: of the same samples, in any order.
-        least: cosine from which two features count as the same.
-        signed: False takes the absolute cosine.
+        new: features of the same samples, in any order.
+        least: minimum cosine of two matching features.
+        signed: False uses the absolute cosine.
 
     Example:
         >>> codes = np.eye(3, dtype=np.float32)
@@ -38,16 +40,16 @@ def _named(old: Features, new: Features, a: Array, b: Array) -> Features:
 
 
 def reordered(old: Features, new: Features, least: float = 0.5, signed: bool = True) -> Features:
-    """The new features in another order: what matches an old feature has its number, the rest fill the gaps.
+    """Return the new features reordered: a feature that matches an old one gets its number, the rest fill the gaps.
 
-    Where a number lies beyond the new features, empty ones make up the difference. Provenance says under
-    "reordered" which column each feature had; -1 is an empty one.
+    Empty features are added if an old number is above the number of new features. `model_columns` of the result says
+    which column each feature was; -1 is an empty one.
 
     Args:
-        old: the features to go by.
-        new: of the same samples, in any order.
-        least: cosine from which two features count as the same.
-        signed: False takes the absolute cosine.
+        old: the features whose numbers are used.
+        new: features of the same samples, in any order.
+        least: minimum cosine of two matching features.
+        signed: False uses the absolute cosine.
 
     Example:
         >>> codes = np.eye(3, dtype=np.float32)
@@ -75,26 +77,28 @@ def match_folders(
     out: Path | None = None,
     overwrite: bool = False,
 ) -> Matching:
-    """`match_features` of folders; the second one's features can be written again, named or ordered as the first's.
+    """Match features folders; the second one can be saved with the names or the order of the first.
 
     Args:
         folders: features folders, or runs with features beside them.
         signed: as for `match_features`.
-        least: cosine from which two features count as the same; so many are counted, too.
-        names, reorder: carry names over; give matched features their old numbers.
-        out: the folder for what comes of either.
-        overwrite: replace earlier features there.
+        least: minimum cosine of two matching features; the table counts the features above it, too.
+        names: carry names over.
+        reorder: give matched features their old numbers.
+        out: the folder to write the new features to.
+        overwrite: replace features that exist there.
     """
     writes = names or reorder
     if len(folders) < 2:
-        raise InputError(f"features folders given: {len(folders)}, expected two or more")
+        raise InputError(f"{len(folders)} features folders are given, expected at least two")
     if writes and len(folders) > 2:
-        raise InputError(f"features folders given: {len(folders)}, expected two: the old ones and the new ones")
+        raise InputError(f"{len(folders)} features folders are given, expected two: the old one and the new one")
     if writes != (out is not None):
-        lacks = "a folder to write to, as --out" if writes else "--carry-names or --reorder with it"
-        raise InputError(f"{'--out is missing' if writes else f'--out is {out}'}, expected {lacks}")
+        if writes:
+            raise InputError("--out is missing, expected a folder to write the new features to")
+        raise InputError(f"--out is {out}, expected --carry-names or --reorder with it")
     if out is not None and out.exists() and not (overwrite and is_features(out)):
-        raise InputError(f"{out} exists already; choose another --out, or --overwrite to replace features")
+        raise InputError(f"{out} exists already; choose another --out, or pass --overwrite to replace features")
     _require_cosine(least)
     features = [open_features(folder) for folder in folders]
     matching = match_features(*features, signed=signed)
@@ -110,7 +114,7 @@ def match_folders(
 
 
 def _same(old: Features, new: Features, least: float, signed: bool) -> tuple[Array, Array]:
-    """Features of `old` and of `new` whose match has at least this cosine."""
+    """Return the matching features of `old` and of `new`."""
     _require_cosine(least)
     found = metrics.match(old.codes, aligned(old, new), signed)
     same = found.cosine >= least

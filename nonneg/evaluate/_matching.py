@@ -1,4 +1,4 @@
-"""Which features are the same over seeds, models and retrainings: matched one to one by what they fire on."""
+"""Matching the features of different seeds, models or retrainings one to one, by the samples they are active on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,19 +21,19 @@ _SHOWN = 5  # most and least stable features in a table
 
 @dataclass(frozen=True)
 class Matching:
-    """How the features of the first set meet those of the others. It prints as a table with rich.
+    """How the features of the first set match those of the others. It prints as a table with rich.
 
     Attributes:
-        samples: over how many the features were compared.
-        live: features of each set that are active on one of them at least; dead ones are never matched.
-        partners: `(others, features)`: which feature of each other set a feature of the first is matched to; -1 if
-            it is dead, or none was left.
-        cosine: `(others, features)`: of the two activations over the samples; 0 without a partner, NaN where dead.
-        agreement: of all pairs of sets, as `metrics.agreement`.
-        floor: the same of the first set with each other one, the samples of the other shuffled: chance.
+        samples: number of samples over which the features were compared.
+        live: number of live features of each set, active on at least one sample; dead features are never matched.
+        partners: `(others, features)`: the feature of each other set that a feature of the first is matched to; -1
+            if it is dead, or if no feature was left.
+        cosine: `(others, features)`: cosine of the two activations over the samples; 0 without a partner, NaN if dead.
+        agreement: over all pairs of sets, as `metrics.agreement`.
+        floor: chance agreement: of the first set with each other set, whose samples are shuffled.
         names: feature of the first set to name.
-        signed: False if the absolute cosine was taken.
-        levels: of stability, at which features are counted in table and JSON.
+        signed: False if the absolute cosine was used.
+        levels: stabilities at which features are counted in the table and in JSON.
     """
 
     samples: int
@@ -48,7 +48,7 @@ class Matching:
 
     @property
     def stability(self) -> Array:
-        """`(features,)` of the first set: the mean of `cosine` over the other sets; NaN where dead."""
+        """`(features,)` of the first set: the mean of `cosine` over the other sets; NaN if dead."""
         return np.asarray(self.cosine.mean(axis=0))
 
     @property
@@ -57,15 +57,15 @@ class Matching:
         return float(np.std(self.cosine[self.partners >= 0]))
 
     def at_least(self, least: float) -> int:
-        """How many features of the first set have this stability or more."""
+        """Return the number of features of the first set with at least this stability."""
         return int((self.stability >= least).sum())
 
     def ranked(self) -> Array:
-        """Live features of the first set, the most stable first."""
+        """Return the live features of the first set, most stable first."""
         return np.argsort(-self.stability, kind="stable")[: self.live[0]]  # NaN comes last
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON; what cannot be said is null."""
+        """Return plain JSON; NaN becomes null."""
         return {
             "samples": self.samples,
             "signed": self.signed,
@@ -97,7 +97,7 @@ class Matching:
         spread = f"{self.deviation:.3f} over features" if np.isnan(error) else f"{error:.3f} over sets"
         table.add_row("live features", "", ", ".join(f"{count:,}" for count in self.live))
         table.add_row("agreement", f"{self.agreement.value:.3f}", f"± {spread}")
-        table.add_row("  by chance", f"{self.floor:.3f}", "samples shuffled")
+        table.add_row("  chance", f"{self.floor:.3f}", "samples shuffled")
         for level in self.levels:
             table.add_row(f"stable at {level:g} or more", f"{self.at_least(level):,}", f"of {self.live[0]:,} features")
         ranked = self.ranked()
@@ -118,12 +118,12 @@ class Matching:
 
 
 def match_features(*features: Features, signed: bool = True, seed: int = 0) -> Matching:
-    """Match the features of two or more sets over the same samples, so that the summed cosine is largest.
+    """Match the features of two or more sets over the same samples so that the sum of cosines is largest.
 
     Args:
-        *features: two or more; the same ids, in any order. Features without ids go by their row numbers.
-        signed: False takes the absolute cosine: features that are free up to their sign.
-        seed: of the shuffled samples that chance is told by.
+        *features: two or more sets with the same ids, in any order. Features without ids use their row numbers.
+        signed: False uses the absolute cosine, for features that are determined only up to their sign.
+        seed: of the shuffled samples that give the chance agreement.
 
     Example:
         >>> codes = np.random.default_rng(0).random((50, 3), np.float32)
@@ -132,13 +132,13 @@ def match_features(*features: Features, signed: bool = True, seed: int = 0) -> M
         (array([1, 2, 0]), 1.0)
     """
     if len(features) < 2:
-        raise InputError(f"match_features is given {len(features)} set of features, expected two or more")
+        raise InputError(f"match_features is given {len(features)} set of features, expected at least two")
     first = features[0]
     codes = [first.codes, *(aligned(first, other, place) for place, other in enumerate(features[1:], 2))]
     is_live = [metrics.live_features(each).numpy() for each in codes]
     live = tuple(int(each.sum()) for each in is_live)
     if not all(live):
-        raise InputError(f"set {live.index(0) + 1} of the features has no live one, expected one at least")
+        raise InputError(f"set {live.index(0) + 1} of the features has no live feature, expected at least one")
     partners = np.full((len(codes) - 1, first.shape[1]), -1)
     cosine = np.where(is_live[0], 0.0, np.nan)[None].repeat(len(partners), axis=0)
     matches = {(0, place): metrics.match(first.codes, other, signed) for place, other in enumerate(codes[1:], 1)}
@@ -151,7 +151,7 @@ def match_features(*features: Features, signed: bool = True, seed: int = 0) -> M
 
 
 def aligned(first: Features, other: Features, place: int = 2) -> Any:
-    """Codes of `other` with its rows in the order of `first`; refused unless both have the same ids.
+    """Return the codes of `other` with its rows in the order of `first`; both must have the same ids.
 
     Example:
         >>> first = Features(np.eye(2, dtype=np.float32), ids=["a", "b"])
@@ -163,7 +163,7 @@ def aligned(first: Features, other: Features, place: int = 2) -> Any:
     common = len(rows) - rows.null_count
     if not common == len(first) == len(other):
         raise InputError(
-            f"set {place} of the features has {len(other):,} samples and the first {len(first):,}, {common:,} of them"
+            f"set {place} of the features has {len(other):,} samples and the first {len(first):,}, with {common:,} ids"
             " in common, expected the same ids in both"
         )
     order = np.asarray(rows)

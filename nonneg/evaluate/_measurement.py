@@ -1,4 +1,4 @@
-"""What `measure` returns: figures side by side with their error bars, as a table in any form."""
+"""What `measure` returns: figures with error bars, as a table in several formats."""
 
 import csv
 import html
@@ -16,14 +16,13 @@ from rich.table import Table
 
 from nonneg.durable import write_atomically
 from nonneg.errors import InputError
-from nonneg.evaluate._figures import PERCENT, Figure
+from nonneg.evaluate._figure import PERCENT, Figure
 from nonneg.evaluate._statistics import Difference, paired_difference
-from nonneg.models import Layer
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Row = tuple[str, Layer]
+Row = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,10 @@ class Measured:
 
     Attributes:
         path: where it was found.
-        seed: of its training, or None.
-        protocol: how probes were fitted and told.
+        seed: the seed of its training, or None.
+        protocol: what probes were fitted on and evaluated on.
         figures: by key and layer.
-        samples: the same where the test samples are the same, in the same order.
+        samples: a digest of the test samples, in order.
         notes: what could not be measured, and why.
     """
 
@@ -47,7 +46,7 @@ class Measured:
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON; what is not a number is null. Values of single samples are left out."""
+        """Return plain JSON; NaN becomes null. Values of single samples are left out."""
         figures = [
             {
                 "key": figure.key,
@@ -60,32 +59,43 @@ class Measured:
             }
             for figure in self.figures.values()
         ]
-        told = {"path": self.path, "seed": self.seed, "protocol": self.protocol, "samples": self.samples}
-        return {**told, "notes": list(self.notes), "figures": figures}
+        return {
+            "path": self.path,
+            "seed": self.seed,
+            "protocol": self.protocol,
+            "samples": self.samples,
+            "notes": list(self.notes),
+            "figures": figures,
+        }
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> "Measured":
-        """What `to_dict` gave."""
+    def from_dict(cls, saved: Mapping[str, Any]) -> "Measured":
+        """Restore what `to_dict` returned."""
         figures = {}
-        for line in told["figures"]:
+        for line in saved["figures"]:
             value = math.nan if line["value"] is None else line["value"]
             low_high = None if line["interval"] is None else (line["interval"][0], line["interval"][1])
             interval = None if low_high is None or None in low_high else low_high
-            how = line["form"], None, interval, line.get("variant", "")
-            figures[line["key"], line["layer"]] = Figure(line["key"], line["layer"], line["title"], value, *how)
+            details = line["form"], None, interval, line.get("variant", "")
+            figures[line["key"], line["layer"]] = Figure(line["key"], line["layer"], line["title"], value, *details)
         return cls(
-            told["path"], told["seed"], told["protocol"], figures, told.get("samples", ""), tuple(told.get("notes", ()))
+            saved["path"],
+            saved["seed"],
+            saved["protocol"],
+            figures,
+            saved.get("samples", ""),
+            tuple(saved.get("notes", ())),
         )
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Figures of several subjects, one column each; runs of the same thing with other seeds share a column.
+    """Figures of several subjects, one column each; runs that differ only in their seed share a column.
 
-    It prints as a table with rich and shows itself in a notebook.
+    It prints as a table with rich and is displayed as a table in a notebook.
 
     Attributes:
-        columns: name to its subjects, one a seed.
+        columns: name to its subjects, one per seed.
         facts: hardware, versions and commit.
     """
 
@@ -94,29 +104,31 @@ class Measurement:
 
     @property
     def rows(self) -> list[Row]:
-        """Keys and layers in the order they were measured, the encoder's first."""
+        """Keys and layers in the order in which they were measured, those of the encoder first."""
         seen = {row: None for column in self.columns.values() for one in column for row in one.figures}
         return sorted(seen, key=lambda row: row[1])
 
     def values(self, column: str, row: Row) -> list[float]:
-        """One a seed."""
+        """Return one value per seed."""
         return [one.figures[row].value for one in self.columns[column] if row in one.figures]
 
     def difference(self, row: Row, first: str, second: str) -> Difference | None:
-        """`second - first`: over the seeds they share if those are two or more, else over the same test samples."""
-        theirs, ours = ([one for one in self.columns[name] if row in one.figures] for name in (first, second))
-        values = [{one.seed: one.figures[row].value for one in column} for column in (theirs, ours)]
+        """Compare two columns: over at least two seeds that both have, else over the same test samples."""
+        first_runs, second_runs = (
+            [one for one in self.columns[name] if row in one.figures] for name in (first, second)
+        )
+        values = [{one.seed: one.figures[row].value for one in column} for column in (first_runs, second_runs)]
         shared = [seed for seed in values[0] if seed in values[1] and seed is not None]
         if len(shared) > 1:
             return paired_difference([values[0][s] for s in shared], [values[1][s] for s in shared], "seeds")
-        if len(ours) == 1 == len(theirs) and ours[0].samples == theirs[0].samples:
-            a, b = theirs[0].figures[row].samples, ours[0].figures[row].samples
+        if len(first_runs) == 1 == len(second_runs) and first_runs[0].samples == second_runs[0].samples:
+            a, b = first_runs[0].figures[row].samples, second_runs[0].figures[row].samples
             if a is not None and b is not None and len(a) == len(b):
                 return paired_difference(a, b, "samples")
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON: every value, interval and difference; what is not a number is null."""
+        """Return plain JSON with every value, interval and difference; NaN becomes null."""
         columns = {name: [one.to_dict() for one in column] for name, column in self.columns.items()}
         differences = [
             {
@@ -136,25 +148,27 @@ class Measurement:
         return {"facts": dict(self.facts), "columns": columns, "differences": differences}
 
     def to_frame(self) -> "pd.DataFrame":
-        """One line a column, seed, layer and figure; needs pandas."""
+        """Return a data frame with one row per column, seed, layer and figure; needs pandas."""
         try:
             import pandas as pd
         except ImportError as error:
-            raise InputError("to_frame needs pandas, which is not installed; to_dict() holds the same") from error
+            raise InputError(
+                "to_frame needs pandas, which is not installed; to_dict() returns the same data"
+            ) from error
         return pd.DataFrame(self._lines())
 
     def markdown(self) -> str:
-        """The table in Markdown, notes below it."""
+        """Return the table in Markdown, with notes below it."""
         lines = [self.headings(), ["---", *["---:"] * (len(self.headings()) - 1)], *(line for _, line in self.cells())]
         table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
         return "\n".join([table, "", *(f"- {note}" for note in self._notes())]) + "\n"
 
     def html(self) -> str:
-        """The table as an HTML fragment."""
+        """Return the table as an HTML fragment."""
 
         def row(title: str, cells: list[str], tag: str) -> str:
-            told = "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells)
-            return f"<tr><th>{html.escape(title)}</th>{told}</tr>\n"
+            row_cells = "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells)
+            return f"<tr><th>{html.escape(title)}</th>{row_cells}</tr>\n"
 
         head = row("", self.headings()[1:], "th")
         body = "".join(row(title, cells, "td") for _, (title, *cells) in self.cells())
@@ -186,7 +200,7 @@ class Measurement:
             table.add_row(*line)
         return table
 
-    # How it is laid out
+    # Layout
 
     def _lines(self) -> list[dict[str, Any]]:
         return [
@@ -216,22 +230,22 @@ class Measurement:
         return [(first, other) for other in others]
 
     def _compared(self) -> list[tuple[str, str]]:
-        """Pairs of columns with a difference in some row."""
+        """Return the pairs of columns with a difference in some row."""
         return [pair for pair in self._pairs() if any(self.difference(row, *pair) for row in self.rows)]
 
     def headings(self) -> list[str]:
-        """Of the columns that `cells` has."""
+        """Return the headings of the columns of `cells`."""
         return ["", *self.columns, *(f"{second} - {first}" for first, second in self._compared())]
 
     def cells(self) -> Iterator[tuple[Row, list[str]]]:
-        """Row by row: its title, a cell for each column, and one for each difference."""
+        """Yield each row: its title, a cell per column, and a cell per difference."""
         layers = {layer for _, layer in self.rows}
         for row in self.rows:
             figures = [one.figures[row] for column in self.columns.values() for one in column if row in one.figures]
             title = f"{figures[0].title}, {row[1]}" if len(layers) > 1 else figures[0].title
-            told = [self._cell(column, row) for column in self.columns]
-            differences = [_told(self.difference(row, *pair), figures[0].form) for pair in self._compared()]
-            yield row, [title, *told, *differences]
+            values = [self._cell(column, row) for column in self.columns]
+            differences = [_difference_text(self.difference(row, *pair), figures[0].form) for pair in self._compared()]
+            yield row, [title, *values, *differences]
 
     def _cell(self, column: str, row: Row) -> str:
         figures = [one.figures[row] for one in self.columns[column] if row in one.figures]
@@ -249,8 +263,8 @@ class Measurement:
     def _notes(self) -> Iterator[str]:
         for name, column in self.columns.items():
             seeds = ", ".join(str(one.seed) for one in column if one.seed is not None)
-            told = f"; seed{'s' if ',' in seeds else ''} {seeds}" if seeds else ""
-            yield f"{name}: {', '.join(one.path for one in column)}{told}; {column[0].protocol}."
+            seeds = f"; seed{'s' if ',' in seeds else ''} {seeds}" if seeds else ""
+            yield f"{name}: {', '.join(one.path for one in column)}{seeds}; {column[0].protocol}."
         yield from dict.fromkeys(
             f"{name}: {note}" for name, column in self.columns.items() for one in column for note in one.notes
         )
@@ -261,23 +275,24 @@ class Measurement:
             yield "± is the standard deviation over seeds."
         alone = (column[0] for column in self.columns.values() if len(column) == 1)
         if any(figure.interval is not None for one in alone for figure in one.figures.values()):
-            yield "Brackets hold 95% intervals over test samples (bootstrap; SEPIN and class consistency: normal)."
+            yield "Brackets: 95% confidence interval over test samples (bootstrap; SEPIN, class consistency: normal)."
         for pair in self._compared():
             over = {found.over for row in self.rows if (found := self.difference(row, *pair))}
-            yield f"{pair[1]} - {pair[0]}: paired over {' or '.join(sorted(over))}, 95% interval and p of a t-test."
+            paired = f"paired over {' or '.join(sorted(over))}"
+            yield f"{pair[1]} - {pair[0]}: {paired}, 95% confidence interval and p-value of a t-test."
         yield "; ".join(f"{name} {value}" for name, value in self.facts.items())
 
 
 def require_table(path: Path) -> None:
-    """Refuse, before any work, what a table cannot be written to."""
+    """Raise an error, before any work, if a table cannot be written to this path."""
     endings = (".md", ".json", ".html", ".csv")
     if path.suffix not in endings:
         raise InputError(f"{path} ends in {path.suffix or 'nothing'!r}, expected {', '.join(endings)}")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise InputError(f"{path} cannot be written: {path.parent} is no folder that can be written to")
+        raise InputError(f"{path} cannot be written: {path.parent} is not a writable folder")
 
 
-def _told(difference: Difference | None, form: str) -> str:
+def _difference_text(difference: Difference | None, form: str) -> str:
     if difference is None or math.isnan(difference.mean):
         return "—"
     scale, form = (100, "{:+.1f}") if form == PERCENT else (1, form.replace(":", ":+"))

@@ -1,4 +1,4 @@
-"""The linear probe: how much of the labels can be read off the features by a linear map."""
+"""The linear probe: how well a linear classifier predicts the labels from the features."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,22 +7,26 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F
-from sklearn.model_selection import train_test_split
 from torch import Tensor
 
+from nonneg.devices import choose_device
 from nonneg.errors import InputError
 from nonneg.evaluate._logistic import Logistic, fit_logistic, fit_strengths
+from nonneg.evaluate._split import split_rows
 from nonneg.features import Features
+from nonneg.labels import is_labelled
 
-_STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)  # from strong to weak: the next minimum is near
+_STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)  # from strong to weak regularisation: each minimum is near the next one
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Accuracy on the labelled test features, and the inverse regularisation that validation chose.
+    """The result of a linear probe.
 
     Attributes:
-        hits: `(labelled samples,)` booleans: which of them it told right.
+        accuracy: on the labelled test samples.
+        C: the inverse regularisation strength that validation chose.
+        hits: `(labelled test samples,)` booleans: which of them are predicted correctly.
     """
 
     accuracy: float
@@ -31,7 +35,7 @@ class Probe:
 
 
 class FittedProbe:
-    """A probe fitted on features, to be tried on any others of the same model."""
+    """A linear probe fitted on some features, to be evaluated on others of the same model."""
 
     def __init__(
         self, train: Features, C: float, classes: Tensor, standardise: "_Standardiser", model: Logistic
@@ -40,89 +44,92 @@ class FittedProbe:
         self._train, self._classes, self._standardise, self._model = train, classes, standardise, model
 
     def test(self, features: Features) -> Probe:
-        """Tell the labels of other features."""
+        """Evaluate on the labelled samples of other features."""
         require_labels(features, "test")
         if features.shape[1] != self._train.shape[1]:
             found = f"train has {self._train.shape[1]} features and test {features.shape[1]}"
-            raise InputError(f"linear_probe: {found}, expected the same")
+            raise InputError(f"linear_probe: {found}, expected the same number")
         x, y = labelled(features, self._model.weight.device)
-        y = renumbered(y, self._train, features)
+        y = labels_as_in(self._train, features, y)
         hits = (self._classes[self._model.predict(self._standardise(x))] == y).cpu().numpy()
         return Probe(float(hits.mean()), self.C, hits)
 
 
 def linear_probe(train: Features, test: Features, seed: int = 0, device: str | torch.device | None = None) -> Probe:
-    """Multinomial logistic regression on standardised, cached features.
+    """Fit multinomial logistic regression on standardised, cached features and evaluate it on others.
 
-    The regularisation is the one that does best on a fifth of `train` kept aside; `test` is looked
-    at once, at the end.
+    The regularisation strength is the one with the best accuracy on a fifth of `train`, held out. `test` is used
+    once, at the end. Arrays can be probed as `Features(codes, labels=labels)`.
 
     Args:
-        train, test: features with labels.
-        seed: of the split.
+        train, test: features with labels, dense or sparse. Unlabelled samples are left out. A class with a single
+            training sample is learnt, but not validated.
+        seed: decides which samples are held out.
         device: where to compute; None is a CUDA device if there is one.
+
+    Example:
+        >>> features = Features(np.repeat(np.eye(2, dtype=np.float32), 5, axis=0), labels=[0] * 5 + [1] * 5)
+        >>> linear_probe(features, features).accuracy
+        1.0
     """
     require_labels(test, "test")
     return fit_probe(train, seed, device).test(test)
 
 
 def fit_probe(train: Features, seed: int = 0, device: str | torch.device | None = None) -> FittedProbe:
-    """`linear_probe`'s first half: fit on `train`, so that several test sets can be told.
+    """Fit the probe of `linear_probe`, to evaluate it on several test sets.
 
-    Example:
-        >>> features = Features(np.repeat(np.eye(2, dtype=np.float32), 5, axis=0), labels=[0] * 5 + [1] * 5)
-        >>> fit_probe(features).test(features).accuracy
-        1.0
+    Args:
+        train, seed, device: as for `linear_probe`.
     """
     require_labels(train, "train")
-    x, y = labelled(train, torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
+    x, y = labelled(train, choose_device(device))
     known, y, counts = torch.unique(y, return_inverse=True, return_counts=True)
-    if len(counts) < 2 or counts.min() < 2 or len(y) < 5 * len(counts):
+    if len(counts) < 2 or counts.max() < 2:
         raise InputError(
-            f"linear_probe: train has {len(y)} labelled samples of {len(counts)} classes, the smallest of"
-            f" {counts.min()}, expected 2 classes or more with 5 samples each, and no class of one"
+            f"linear_probe: train has {len(y)} labelled samples in {len(counts)} classes, expected at least 2 classes"
+            " and a class with 2 samples"
         )
-    fit, kept = train_test_split(np.arange(len(y)), test_size=0.2, stratify=y.cpu().numpy(), random_state=seed)
-    fit, kept = (torch.as_tensor(rows, device=x.device) for rows in (fit, kept))
+    fit, kept = (
+        torch.as_tensor(rows, device=x.device) for rows in split_rows(y.cpu().numpy(), np.arange(len(y)), seed)
+    )
     best = _best_strength(x, y, fit, kept, len(known))
     standardise = _Standardiser(x)
     return FittedProbe(train, best, known, standardise, fit_logistic(standardise(x), y, len(known), best))
 
 
 def require_labels(features: Features, which: str, name: str = "linear_probe") -> None:
-    """Refuse features without labels, in the name of who needs them."""
-    if features.labels is None or not (features.labels >= 0).any():
+    """Raise an error if no sample is labelled."""
+    if features.labels is None or not is_labelled(features.labels).any():
         raise InputError(f"{name}: the {which} features have no labels")
 
 
 def labelled(features: Features, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Codes in float64 and labels, of the samples that have one."""
+    """Return the codes in float64 and the labels of the labelled samples."""
     labels = np.asarray(features.labels)
-    codes = features.codes[labels >= 0]
+    known = is_labelled(labels)
+    codes = features.codes[known]
     dense = codes.toarray() if features.is_sparse else codes
-    return torch.from_numpy(dense).to(device, torch.float64), torch.from_numpy(labels[labels >= 0]).to(device)
+    return torch.from_numpy(dense).to(device, torch.float64), torch.from_numpy(labels[known]).to(device)
 
 
-def renumbered(y: Tensor, train: Features, test: Features) -> Tensor:
-    """Labels of `test` in the numbers of `train`: classes go by their names where both have names."""
+def labels_as_in(train: Features, test: Features, y: Tensor) -> Tensor:
+    """Return the labels of `test` as numbers of `train`: classes are matched by name if both have names."""
     names, others = train.label_names, test.label_names
     if not names or not others or names == others:
         return y
-    require_known(names, others)
+    require_same_classes(names, others)
     return torch.tensor([names.index(name) for name in others], device=y.device)[y]
 
 
-def require_known(names: Sequence[str], others: Sequence[str]) -> None:
-    """Refuse other samples with a class that the train samples do not have, where both name theirs."""
-    if names and (lacking := sorted(set(others) - set(names))):
-        raise InputError(
-            "linear_probe: train and test name their labels differently, expected the same classes"
-            f" (test has {lacking[0]!r}, train has not)"
-        )
+def require_same_classes(names: Sequence[str], others: Sequence[str]) -> None:
+    """Raise an error if test samples have a class that the train samples do not have, where both name theirs."""
+    if names and (missing := sorted(set(others) - set(names))):
+        raise InputError(f"linear_probe: test has the class {missing[0]!r}, expected the classes of train")
 
 
 def _best_strength(x: Tensor, y: Tensor, fit: Tensor, kept: Tensor, classes: int) -> float:
-    """The one with the best accuracy on the rows kept aside; of those, the one with the least cross entropy."""
+    """Return the strength with the best accuracy on the held-out rows; ties are decided by cross-entropy."""
     standardise = _Standardiser(x[fit])
     fit_x, kept_x = standardise(x[fit]), standardise(x[kept])
     scores = {}
@@ -134,12 +141,13 @@ def _best_strength(x: Tensor, y: Tensor, fit: Tensor, kept: Tensor, classes: int
 
 
 class _Standardiser:
-    """Columns of mean 0 and deviation 1, as on the rows it was made of; constant ones become 0."""
+    """Scales columns to mean 0 and standard deviation 1, both taken from the rows given; constant columns become 0."""
 
     def __init__(self, x: Tensor) -> None:
         self.mean = x.mean(0)
-        spread = x.std(0, correction=0)
-        self.scale = torch.where(spread > 1e-12 * self.mean.abs(), spread, 1.0)  # what varies by rounding is constant
+        deviation = x.std(0, correction=0)
+        # Columns that vary only by rounding are constant.
+        self.scale = torch.where(deviation > 1e-12 * self.mean.abs(), deviation, 1.0)
 
     def __call__(self, x: Tensor) -> Tensor:
         return (x - self.mean) / self.scale

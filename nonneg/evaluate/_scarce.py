@@ -1,57 +1,57 @@
-"""Labels that are few or wrong: how much of the probe's accuracy is left."""
+"""The linear probe with few or noisy labels."""
 
 import numpy as np
+import numpy.typing as npt
 
 from nonneg.errors import InputError
 from nonneg.evaluate._probe import Probe, fit_probe, require_labels
 from nonneg.features import Features
+from nonneg.labels import UNLABELLED, is_labelled
 
-_LEAST = 5  # labels of a class that a probe is fitted on, at least
+_LEAST = 5  # labels kept per class
 
 
 def few_labels(train: Features, test: Features, share: float, seed: int = 0) -> Probe:
-    """The probe fitted on this share of each class, at least 5 samples of it.
+    """Fit the probe on a share of the samples of each class, at least 5 per class.
 
     Args:
         train, test: features with labels.
         share: above 0, at most 1.
-        seed: of the samples that keep their label, and of the probe's split.
+        seed: decides which samples keep their label, and the probe's split.
     """
     if not 0 < share <= 1:
         raise InputError(f"share is {share}, expected a number above 0, at most 1")
     require_labels(train, "train", "few_labels")
     labels = np.asarray(train.labels)
     rng = np.random.default_rng(seed)
-    kept = np.full(len(labels), -1)
-    for value in np.unique(labels[labels >= 0]):
+    kept = np.full(len(labels), UNLABELLED)
+    for value in np.unique(labels[is_labelled(labels)]):
         rows = rng.permutation(np.flatnonzero(labels == value))
-        rows = rows[: max(_LEAST, round(share * len(rows)))]
-        kept[rows] = value
+        kept[rows[: max(_LEAST, round(share * len(rows)))]] = value
     return fit_probe(_relabelled(train, kept), seed).test(test)
 
 
 def noisy_labels(train: Features, test: Features, rate: float, seed: int = 0) -> Probe:
-    """The probe fitted after this share of the train labels was replaced by ones drawn evenly from all classes.
+    """Fit the probe after replacing a share of the train labels by labels drawn uniformly from all classes.
 
-    Its regularisation is chosen on such labels, too: where few are right and there are not many, one draw may
-    choose badly, and several tell more.
+    The regularisation strength is chosen with noisy labels, too: average several seeds if few labels are correct.
 
     Args:
-        train, test: features with labels; those of `test` stay right.
-        rate: 0 to below 1; some of the labels drawn are the right ones by chance.
-        seed: of the samples, the labels they get, and the probe's split.
+        train, test: features with labels; those of `test` are not changed.
+        rate: from 0 to below 1; some of the drawn labels are correct by chance.
+        seed: decides which labels are replaced, by what, and the probe's split.
     """
     if not 0 <= rate < 1:
         raise InputError(f"rate is {rate}, expected 0 to below 1")
     require_labels(train, "train", "noisy_labels")
     labels = np.array(train.labels)
     rng = np.random.default_rng(seed)
-    known = np.flatnonzero(labels >= 0)
+    known = np.flatnonzero(is_labelled(labels))
     classes = np.unique(labels[known])
-    wrong = rng.permutation(known)[: round(rate * len(known))]
-    labels[wrong] = rng.choice(classes, len(wrong))
+    replaced = rng.permutation(known)[: round(rate * len(known))]
+    labels[replaced] = rng.choice(classes, len(replaced))
     return fit_probe(_relabelled(train, labels), seed).test(test)
 
 
-def _relabelled(features: Features, labels: np.ndarray) -> Features:
+def _relabelled(features: Features, labels: npt.NDArray[np.int64]) -> Features:
     return Features(features.codes, labels=labels, label_names=features.label_names)

@@ -1,4 +1,4 @@
-"""Error bars: what another draw of the samples, or of the seed, would have changed."""
+"""Error bars: how much a result would change with other samples or other seeds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,22 +6,23 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from scipy import stats
 
-from nonneg.evaluate._active import active_ones
+from nonneg.codes import active
 
 Array = npt.NDArray[np.float64]
 _RESAMPLES = 2_000
 _CONSISTENCY_RESAMPLES = 40  # enough for a standard error
-_BLOCK = 4_000_000  # drawn counts held at a time
+_BLOCK = 4_000_000  # drawn counts in memory at a time
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Of paired values: their mean, its 95% interval and the two-sided p-value of a paired t-test.
+    """The mean difference of paired values, its 95% confidence interval and the p-value of a two-sided paired t-test.
 
     Attributes:
-        over: what the pairs are: seeds or samples.
+        over: what is paired: "seeds" or "samples".
     """
 
     mean: float
@@ -34,7 +35,7 @@ class Difference:
 def bootstrap_interval(
     values: npt.ArrayLike, level: float = 0.95, resamples: int = _RESAMPLES, seed: int = 0
 ) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean of `(samples,)` values; values that are not numbers are left out.
+    """Return the percentile bootstrap interval of the mean of `(samples,)` values; NaN values are left out.
 
     Example:
         >>> low, high = bootstrap_interval([0.0, 1.0] * 500)
@@ -45,7 +46,7 @@ def bootstrap_interval(
     given = given[np.isfinite(given)]
     if not len(given):
         return float("nan"), float("nan")
-    # Drawing how often each distinct value comes is the same as drawing samples: hits have two values only.
+    # Drawing the count of each distinct value is the same as drawing samples, and hits have only two values.
     distinct, counts = np.unique(given, return_counts=True)
     rng = np.random.default_rng(seed)
     block = max(1, _BLOCK // len(distinct))
@@ -58,16 +59,16 @@ def bootstrap_interval(
 
 
 def consistency_errors(codes: Any, labels: npt.NDArray[np.int64], min_support: int, seed: int = 0) -> Array:
-    """Standard errors of class consistency, of all live features and of those with enough support, by the bootstrap.
+    """Return bootstrap standard errors of class consistency: over all live features, and over those with support.
 
-    Another draw of the samples counts each of them so many times, and counts of classes are sums: all draws are one
-    product with the active entries of each class.
+    A resampled data set counts each sample several times or not at all, and class counts are sums: all resampled
+    data sets together are one product with the active entries of each class.
 
     Args:
         codes: `(samples, features)`.
         labels: `(samples,)` from 0 on.
-        min_support: active samples that a feature needs.
-        seed: of the draws.
+        min_support: number of active samples that a feature needs.
+        seed: of the resampling.
 
     Example:
         >>> codes = np.eye(2)[np.arange(100) % 2]
@@ -79,19 +80,19 @@ def consistency_errors(codes: Any, labels: npt.NDArray[np.int64], min_support: i
         [np.bincount(rng.integers(0, samples, samples), minlength=samples) for _ in range(_CONSISTENCY_RESAMPLES)],
         axis=1,
     ).astype(np.float32)
-    active = active_ones(codes)
-    commonest = support = np.zeros((active.shape[1], times.shape[1]), np.float32)
+    is_active = sp.csr_array(active(codes)).astype(np.float32)
+    most_frequent = support = np.zeros((is_active.shape[1], times.shape[1]), np.float32)
     for label in np.unique(labels):
-        counts = active[labels == label].T @ times[labels == label]
-        commonest, support = np.maximum(commonest, counts), support + counts
-    share = commonest / np.maximum(support, 1)
-    with np.errstate(invalid="ignore"):  # a draw without any such feature has no mean
+        counts = is_active[labels == label].T @ times[labels == label]
+        most_frequent, support = np.maximum(most_frequent, counts), support + counts
+    share = most_frequent / np.maximum(support, 1)
+    with np.errstate(invalid="ignore"):  # a resampled data set without any such feature has no mean
         means = [(share * kept).sum(0) / kept.sum(0) for kept in (support > 0, support >= max(min_support, 1))]
     return np.asarray(np.std(means, axis=1, ddof=1))
 
 
 def paired_difference(first: Sequence[float] | Array, second: Sequence[float] | Array, over: str) -> Difference:
-    """`second - first`, pair by pair: the same seeds, or the same samples.
+    """Compare paired values, from the same seeds or the same samples: `second - first`.
 
     Example:
         >>> found = paired_difference([0.80, 0.82, 0.81], [0.82, 0.84, 0.84], over="seeds")
@@ -104,8 +105,8 @@ def paired_difference(first: Sequence[float] | Array, second: Sequence[float] | 
     if n < 2:
         return Difference(mean, float("nan"), float("nan"), float("nan"), over)
     error = float(differences.std(ddof=1) / np.sqrt(n))
-    if error <= 1e-12 * max(1.0, abs(mean)):  # all the same but for rounding: they do not tell how far others may be
+    if error <= 1e-12 * max(1.0, abs(mean)):  # equal but for rounding: no estimate of the error
         return Difference(mean, float("nan"), float("nan"), float("nan"), over)
-    reach = float(stats.t.ppf(0.975, n - 1)) * error
+    margin = float(stats.t.ppf(0.975, n - 1)) * error
     p = float(2 * stats.t.sf(abs(mean) / error, n - 1))
-    return Difference(mean, mean - reach, mean + reach, p, over)
+    return Difference(mean, mean - margin, mean + margin, p, over)

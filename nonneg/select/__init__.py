@@ -1,4 +1,4 @@
-"""Fewer features, and which: selectors in the manner of scikit-learn, and all of them side by side."""
+"""Feature selection: selectors with the scikit-learn interface, and a sweep that compares them."""
 
 from nonneg.select._folders import Selected, select_folder, sweep_folders
 from nonneg.select._keep import SELECTORS, keep, named_selector

@@ -1,4 +1,4 @@
-"""`nonneg select`: features in a folder to fewer of them in another, and the sweep of two folders."""
+"""`nonneg select`: select features of a folder, or compare selectors on two folders."""
 
 import io
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from nonneg.select._sweep import Sweep, sweep
 
 @dataclass(frozen=True)
 class Selected:
-    """What was written: the smaller features, and the numbers that their features had before."""
+    """The paths that were written: the selected features, and their numbers in the original."""
 
     features: Path
     kept: Path
@@ -35,37 +35,39 @@ def select_folder(
     seed: int = 0,
     overwrite: bool = False,
 ) -> Selected:
-    """Keep some of the features in a folder; write them, and their numbers as a plain `.npy` file beside them.
+    """Select features of a folder and write them, with their original numbers in a `.npy` file beside them.
 
     Args:
         folder: a features folder, or a run with features beside it.
-        count: how many to keep.
-        by: a selector's name.
-        out: the folder for what is kept; `NAME-512.features` beside the other if left out.
-        indices: keep those that this `.npy` file names instead, as written for other features of the same model.
+        count: number of features to keep.
+        by: name of a selector.
+        out: the folder to write to; `NAME-512.features` beside the original if None.
+        indices: a `.npy` file of the features to keep instead, written for other features of the same model.
         views: features of a second view of the same samples, for `sepin`.
         seed: of `random` and of the samples that `sepin` draws.
-        overwrite: replace earlier features and numbers there.
+        overwrite: replace features and numbers that exist there.
     """
     if (count is None) == (indices is None):
-        found = "neither --keep nor --indices" if count is None else "--keep and --indices"
+        found = "neither --keep nor --indices is" if count is None else "both --keep and --indices are"
         raise InputError(f"{found} given, expected one of them: how many features to keep, or which")
     if (views is not None) != (by == "sepin"):
         found = "is missing" if views is None else f"is {views}"
-        raise InputError(f"--views {found}, expected features of a second view with --by sepin, and only there")
+        raise InputError(
+            f"--views {found}, expected features of a second view for --by sepin and no other selector"
+        )
     features = open_features(folder)
     chosen: Any = _numbers(indices) if indices is not None else named_selector(by, count or 0, seed)
     name = Path(folder).name.removesuffix(".features")
     size = len(chosen) if indices is not None else count
     out = Path(folder).with_name(f"{name}-{size}.features") if out is None else out
     kept = out.with_name(f"{out.name.removesuffix('.features')}.kept.npy")
-    for path, is_ours in ((out, is_features(out)), (kept, kept.is_file())):
-        if path.exists() and not (overwrite and is_ours):
-            raise InputError(f"{path} exists already; choose another --out, or --overwrite to replace features")
-    fewer = keep(features, chosen, None if views is None else open_features(views))
-    fewer.save(out, overwrite=overwrite)
+    for path, is_replaceable in ((out, is_features(out)), (kept, kept.is_file())):
+        if path.exists() and not (overwrite and is_replaceable):
+            raise InputError(f"{path} exists already; choose another --out, or pass --overwrite to replace features")
+    selected = keep(features, chosen, None if views is None else open_features(views))
+    selected.save(out, overwrite=overwrite)
     buffer = io.BytesIO()
-    np.save(buffer, np.array(fewer.provenance["selected"]["kept"]), allow_pickle=False)
+    np.save(buffer, np.array(selected.provenance["selected"]["kept"]), allow_pickle=False)
     write_atomically(kept, buffer.getvalue())
     return Selected(out, kept)
 
@@ -81,15 +83,15 @@ def sweep_folders(
     seed: int = 0,
     overwrite: bool = False,
 ) -> Sweep:
-    """`sweep` of features folders, or of runs with features beside them; drawn, if `out` names a picture."""
+    """Run `sweep` on features folders, or runs with features beside them; plot it to `out` if given."""
     if out is not None:
-        from nonneg.select._plot import require_picture  # matplotlib is slow to load
+        from nonneg.select._plot import require_plot_format  # matplotlib is slow to load
 
-        require_picture(out)
+        require_plot_format(out)
         if out.exists() and not (overwrite and out.is_file()):
-            raise InputError(f"{out} exists already; choose another --out, or --overwrite to replace a picture")
-    seen = None if views is None else open_features(views)
-    found = sweep(open_features(train), open_features(test), keep, selectors, views=seen, seed=seed)
+            raise InputError(f"{out} exists already; choose another --out, or pass --overwrite to replace a plot")
+    second = None if views is None else open_features(views)
+    found = sweep(open_features(train), open_features(test), keep, selectors, views=second, seed=seed)
     if out is not None:
         found.plot(out)
     return found
@@ -102,4 +104,4 @@ def _numbers(path: Path) -> Any:
     except InputError:
         raise
     except (ValueError, EOFError) as error:
-        raise InputError(f"{path} is not a plain NumPy array, expected indices of features") from error
+        raise InputError(f"{path} is not a plain NumPy array, expected feature indices") from error

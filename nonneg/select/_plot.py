@@ -1,4 +1,4 @@
-"""The picture of a sweep: three panels, a line for each selector."""
+"""The plot of a sweep: three panels with one line per selector."""
 
 import io
 from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nonneg.select._sweep import Sweep
 
 _FORMATS = (".png", ".svg", ".pdf")
-# Told apart by colour and, on paper or by who sees no colours, by marker.
+# Lines differ in colour and, for print and for colour-blind readers, in their markers.
 _LINES = {
     "expected-activation": ("#d9722b", "o"),
     "absolute-activation": ("#c9a227", "v"),
@@ -42,18 +42,18 @@ _STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.8,
     "axes.axisbelow": True,
 }
-_PANELS = (("probe", "linear probe"), ("precision", "precision@10"), ("bytes", "bytes a sample"))
+_PANELS = (("probe", "linear probe"), ("precision", "precision@10"), ("bytes", "bytes per sample"))
 
 
-def require_picture(path: Path) -> None:
-    """A file that can be drawn into, by its ending."""
+def require_plot_format(path: Path) -> None:
+    """Raise an error if the file's ending is not a plot format."""
     if path.suffix.lower() not in _FORMATS:
-        raise InputError(f"{path} is not a picture by its ending, expected one of {', '.join(_FORMATS)}")
+        raise InputError(f"{path} ends in {path.suffix or 'nothing'!r}, expected one of {', '.join(_FORMATS)}")
 
 
 def plot(sweep: "Sweep", path: Path) -> Path:
-    """Write the picture; its format goes by the file's ending."""
-    require_picture(path)
+    """Write the plot, in the format of the file's ending."""
+    require_plot_format(path)
     whole = sweep.points[-1]
     names = list(dict.fromkeys(point.by for point in sweep.points[:-1]))
     counts = sorted({point.keep for point in sweep.points})

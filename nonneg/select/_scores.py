@@ -1,4 +1,4 @@
-"""What features are worth, one score each: pure functions of codes, sparse ones left sparse."""
+"""Scores of features: pure functions of codes; sparse codes stay sparse."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,17 +10,17 @@ import scipy.sparse as sp
 from nonneg import metrics
 
 Array = npt.NDArray[Any]
-_ROWS = 16_384  # looked at together: codes may be a map of more than memory holds
+_ROWS = 16_384  # rows per block: codes may be a memory map larger than memory
 _COLUMNS = 256
 
 
 def expected_activation(X: Any, rectify: bool = True, absolute: bool = False) -> Array:
-    """`(features,)`: mean over samples of f_i/‖f‖₂, an empty sample counting as zeros.
+    """Return the mean over samples of f_i/‖f‖₂, `(features,)`; empty samples count as zeros.
 
     Args:
         X: `(samples, features)`, NumPy or SciPy CSR.
-        rectify: take max(f, 0) for f.
-        absolute: take |f| for f; `rectify` is then not looked at.
+        rectify: replace f by max(f, 0).
+        absolute: replace f by |f|; `rectify` is then ignored.
 
     Example:
         >>> expected_activation(np.array([[3.0, -4.0], [1.0, 0.0]]))
@@ -39,7 +39,7 @@ def expected_activation(X: Any, rectify: bool = True, absolute: bool = False) ->
 
 
 def variance(X: Any) -> Array:
-    """`(features,)`: variance over the samples.
+    """Return the variance over the samples, `(features,)`.
 
     Example:
         >>> variance(sp.csr_array(np.array([[2.0, 1.0], [0.0, 1.0]])))
@@ -59,14 +59,14 @@ def variance(X: Any) -> Array:
 
 
 def mutual_information(X: Any, labels: Any, bins: int = 4) -> Array:
-    """`(features,)`: mutual information, in nats, of a feature with the label.
+    """Return the mutual information of each feature with the label in nats, `(features,)`.
 
-    A feature is read as one of `bins + 1` values: zero, or which quantile of its own non-zero values.
+    A feature has `bins + 1` values: zero, or the quantile among its non-zero values.
 
     Args:
         X: `(samples, features)`, NumPy or SciPy CSR.
-        labels: `(samples,)`; each different value is a class.
-        bins: quantiles of the non-zero values.
+        labels: `(samples,)`; each distinct value is a class.
+        bins: number of quantiles of the non-zero values.
 
     Example:
         >>> found = mutual_information(np.array([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]), [0, 0, 1, 1])
@@ -90,16 +90,16 @@ def _information(counts: Array) -> float:
     joint = counts / counts.sum()
     apart = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
     seen = joint > 0
-    return max(float((joint[seen] * np.log(joint[seen] / apart[seen])).sum()), 0.0)  # rounding may go below
+    return max(float((joint[seen] * np.log(joint[seen] / apart[seen])).sum()), 0.0)  # rounding may make it negative
 
 
 def _blocks(X: Any) -> Iterator[Any]:
-    """Some rows at a time, in float64; sparse ones with each entry stored once."""
+    """Yield blocks of rows in float64; sparse blocks in canonical format."""
     for start in range(0, X.shape[0], _ROWS):
         if sp.issparse(X):
             rows = sp.csr_array(X[start : start + _ROWS], dtype=np.float64)
             if not rows.has_canonical_format:
-                rows = rows.copy()  # a slice shares memory with what was given
+                rows = rows.copy()  # a slice shares memory with the caller's matrix
                 rows.sum_duplicates()
             yield rows
         else:
@@ -107,7 +107,7 @@ def _blocks(X: Any) -> Iterator[Any]:
 
 
 def _columns(X: Any) -> Iterator[tuple[Array, Array]]:
-    """Rows on which a feature is not zero and its values there, feature by feature."""
+    """Yield, for each feature, the rows on which it is not zero and its values there."""
     if sp.issparse(X):
         by_feature = sp.csc_array(X, dtype=np.float64, copy=True)
         by_feature.sum_duplicates()

@@ -1,4 +1,4 @@
-"""Feature selectors in the manner of scikit-learn: `fit`, then `transform` or `get_support`."""
+"""Feature selectors with the scikit-learn interface: `fit`, then `transform` or `get_support`."""
 
 import numbers
 from typing import Any, Self
@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from nonneg import metrics
 from nonneg.errors import InputError
-from nonneg.select._elimination import last_left_out
+from nonneg.select._elimination import elimination_ranks
 from nonneg.select._scores import Array, expected_activation, mutual_information, variance
 
 
 def strongest(scores: Array, keep: int) -> Array:
-    """Indices of the `keep` largest scores, ascending; of equal ones, those that come first.
+    """Return the indices of the `keep` largest scores in ascending order; ties go to the first.
 
     Example:
         >>> strongest(np.array([0.1, 0.5, 0.5, 0.5]), 2)
@@ -26,15 +26,15 @@ def strongest(scores: Array, keep: int) -> Array:
     return np.sort(np.argsort(-scores, kind="stable")[:keep])
 
 
-def require_count(count: Any, features: int, said: str) -> None:
-    """A whole number of features, no more than there are."""
-    # NumPy's integers will do; True and 2.0 will not.
+def require_count(count: Any, features: int, subject: str) -> None:
+    """Raise an error unless `count` is a whole number from 1 to `features`; `subject` starts the message."""
+    # NumPy integers are accepted; True and 2.0 are not.
     if np.asarray(count).dtype.kind not in "iu" or not 1 <= count <= features:
-        raise InputError(f"{said} {count!r}, expected 1 to {features}, the number of features")
+        raise InputError(f"{subject} {count!r}, expected 1 to {features}, the number of features")
 
 
 class _Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
-    """Keeps the features of the largest `scores_`. Who inherits says what the scores are."""
+    """Keeps the features with the largest `scores_`, which subclasses define."""
 
     n_features_to_select: int
 
@@ -60,7 +60,7 @@ class _Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class _LabelledSelector(_Selector):
-    """Keeps features by what they tell of labels."""
+    """Keeps features by their relation to labels."""
 
     def _validated_both(self, X: Any, y: Any) -> tuple[Any, Any]:
         X = self._validated(X)
@@ -78,12 +78,12 @@ class _LabelledSelector(_Selector):
 
 
 class ExpectedActivation(_Selector):
-    """Keeps the features that are active most, f_i/‖f‖₂ on average.
+    """Keeps the most active features, by the mean of f_i/‖f‖₂.
 
     Args:
-        n_features_to_select: how many to keep.
+        n_features_to_select: number of features to keep.
         rectify: score max(f, 0), as a non-negative model does.
-        absolute: score |f|; `rectify` is then not looked at.
+        absolute: score |f|; `rectify` is then ignored.
 
     Attributes:
         scores_: `(features,)` expected activation.
@@ -101,15 +101,15 @@ class ExpectedActivation(_Selector):
         self.absolute = absolute
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Score the features of `(samples, features)`, NumPy or CSR; `y` is not looked at."""
+        """Score the features of `(samples, features)`, NumPy or CSR; `y` is ignored."""
         return self._kept_by(expected_activation(self._validated(X), self.rectify, self.absolute))
 
 
 class Variance(_Selector):
-    """Keeps the features that vary most.
+    """Keeps the features with the largest variance.
 
     Args:
-        n_features_to_select: how many to keep.
+        n_features_to_select: number of features to keep.
 
     Attributes:
         scores_: `(features,)` variance over the samples.
@@ -123,19 +123,19 @@ class Variance(_Selector):
         self.n_features_to_select = n_features_to_select
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Score the features of `(samples, features)`, NumPy or CSR; `y` is not looked at."""
+        """Score the features of `(samples, features)`, NumPy or CSR; `y` is ignored."""
         return self._kept_by(variance(self._validated(X)))
 
 
 class RandomFeatures(_Selector):
-    """Keeps features drawn at random: what every other selector has to beat.
+    """Keeps random features: the baseline for every other selector.
 
     Args:
-        n_features_to_select: how many to keep.
+        n_features_to_select: number of features to keep.
         random_state: of the draw.
 
     Attributes:
-        scores_: `(features,)` drawn numbers.
+        scores_: `(features,)` random numbers.
 
     Example:
         >>> RandomFeatures(2, random_state=0).fit_transform(np.eye(4)).shape
@@ -149,17 +149,17 @@ class RandomFeatures(_Selector):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw among the features of `(samples, features)`, NumPy or CSR; `y` is not looked at."""
+        """Draw from the features of `(samples, features)`, NumPy or CSR; `y` is ignored."""
         X = self._validated(X)
         return self._kept_by(check_random_state(self.random_state).random_sample(X.shape[1]))
 
 
 class MutualInformation(_LabelledSelector):
-    """Keeps the features that tell most about the label.
+    """Keeps the features with the largest mutual information with the label.
 
     Args:
-        n_features_to_select: how many to keep.
-        bins: a feature is read as zero, or as one of so many quantiles of its non-zero values.
+        n_features_to_select: number of features to keep.
+        bins: number of quantiles of a feature's non-zero values; zero is a value of its own.
 
     Attributes:
         scores_: `(features,)` mutual information with the label, in nats.
@@ -183,17 +183,17 @@ class MutualInformation(_LabelledSelector):
 
 
 class Elimination(_LabelledSelector):
-    """Keeps the features that a linear probe of the label can do without least, all taken together.
+    """Keeps the features that a linear probe of the label needs most, judged together (backward elimination).
 
-    A probe is fitted; the features that it would miss least are left out one by one, the other weights making up for
-    each; after an eighth of them it is fitted again, and so on to the last one.
+    A probe is fitted, and the features it needs least are removed one by one, while the other weights compensate for
+    each. The probe is fitted again whenever an eighth of the features has been removed.
 
     Args:
-        n_features_to_select: how many to keep.
-        alpha: strength of the probe's regularisation, beside its mean loss; features are standardised for it.
+        n_features_to_select: number of features to keep.
+        alpha: regularisation strength of the probe, relative to its mean loss; features are standardised.
 
     Attributes:
-        scores_: `(features,)`, 1 for the feature left out first, and so on; 0 for those that never vary.
+        scores_: `(features,)` order of removal: 1 for the feature removed first; 0 for constant features.
 
     Example:
         >>> X = np.array([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
@@ -212,21 +212,21 @@ class Elimination(_LabelledSelector):
         is_number = isinstance(alpha, numbers.Real) and not isinstance(alpha, bool)
         if not is_number or not 1e-8 <= alpha <= 1e8:
             raise InputError(f"alpha is {alpha!r}, expected a number from 1e-8 to 1e8")
-        return self._kept_by(last_left_out(X, y, float(alpha)))
+        return self._kept_by(elimination_ranks(X, y, float(alpha)))
 
 
 class Sepin(_Selector):
-    """Keeps the features that carry most information no other feature carries (`metrics.sepin`).
+    """Keeps the features with the most information that no other feature carries (`metrics.sepin`).
 
     Args:
-        n_features_to_select: how many to keep.
+        n_features_to_select: number of features to keep.
         temperature: of the contrastive estimate.
-        renormalise: scale samples to length 1 again without the feature.
-        max_samples: of more, so many are drawn: each is an anchor, and a negative of all others.
+        renormalise: scale samples to length 1 after removing the feature.
+        max_samples: number of samples to draw if there are more; each is an anchor and a negative of all others.
         random_state: of the draw.
 
     Attributes:
-        scores_: `(features,)` information of each, given all others.
+        scores_: `(features,)` information of each feature, given all others.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class Sepin(_Selector):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, *, views: Any = None) -> Self:
-        """Score the features of `(samples, features)` by a second view of the same samples; `y` is not looked at."""
+        """Score the features of `(samples, features)` by a second view of the same samples; `y` is ignored."""
         if views is None:
             raise InputError("Sepin: views is None, expected features of a second view of the same samples")
         kinds = (np.float64, np.float32)

@@ -1,4 +1,4 @@
-"""All selectors side by side: what a probe, retrieval and storage make of fewer and fewer features."""
+"""A comparison of selectors: probe accuracy, retrieval and storage with fewer and fewer features."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,8 +11,9 @@ from sklearn.base import clone
 
 from nonneg import metrics
 from nonneg.errors import InputError
-from nonneg.evaluate import linear_probe, placed
+from nonneg.evaluate import linear_probe, on_fastest_device
 from nonneg.features import Features
+from nonneg.labels import is_labelled
 from nonneg.progress import progress_bar
 from nonneg.select._keep import SELECTORS, fitted, named_selector
 from nonneg.select._scores import Array
@@ -24,14 +25,14 @@ _NEIGHBOURS = 10
 
 @dataclass(frozen=True)
 class Point:
-    """What one selector keeps.
+    """One selection and its figures.
 
     Attributes:
-        by: the selector's name; "all features" where none are left out.
-        keep: how many features.
+        by: the name of the selector; "all features" if none are removed.
+        keep: number of features kept.
         probe: accuracy of `linear_probe` on the test samples.
-        precision: of the 10 nearest test samples, the share of the same label (fewer than 10 if there are fewer).
-        bytes: of a test sample: 8 an active feature where under half are, else 4 a feature.
+        precision: share of the 10 nearest test samples with the same label (fewer than 10 if there are fewer).
+        bytes: per test sample: 8 per active feature if under half are active, else 4 per feature.
     """
 
     by: str
@@ -43,27 +44,27 @@ class Point:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Points by number of features, all of them last. It prints as a table with rich.
+    """The points of a sweep. It prints as a table with rich.
 
     Attributes:
-        points: in order of `keep`, then of the selectors.
-        protocol: samples of both sets, and the seed.
+        points: in order of `keep`, then of the selectors; all features last.
+        protocol: numbers of samples and features, and the seed.
     """
 
     points: tuple[Point, ...]
     protocol: Mapping[str, Any]
 
     def markdown(self) -> str:
-        """The table in Markdown, the protocol below it."""
+        """Return the table in Markdown, with the protocol below it."""
         lines = [["keep", "by", *_COLUMNS], ["---:", "---", *["---:"] * len(_COLUMNS)], *self._cells()]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{self._setting()}\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
+        """Return plain JSON."""
         return {"protocol": dict(self.protocol), "points": [asdict(point) for point in self.points]}
 
     def plot(self, path: str | Path) -> Path:
-        """Draw probe, precision and bytes over the number of features; a .png, .svg or .pdf file."""
+        """Plot probe accuracy, precision and bytes against the number of features, to a .png, .svg or .pdf file."""
         from nonneg.select._plot import plot
 
         return plot(self, Path(path))
@@ -86,14 +87,13 @@ class Sweep:
             before = point.keep
 
     def _setting(self) -> str:
-        told = self.protocol
         return (
-            f"{told['train_samples']:,} train samples, on which selectors and probe are fitted, and"
-            f" {told['test_samples']:,} test samples; seed {told['seed']}."
+            f"Selectors and probes fitted on {self.protocol['train_samples']:,} train samples and evaluated on"
+            f" {self.protocol['test_samples']:,} test samples; seed {self.protocol['seed']}."
         )
 
 
-_COLUMNS = ("probe", f"precision@{_NEIGHBOURS}", "bytes a sample")
+_COLUMNS = ("probe", f"precision@{_NEIGHBOURS}", "bytes per sample")
 
 
 def sweep(
@@ -106,16 +106,16 @@ def sweep(
     seed: int = 0,
     progress: bool = True,
 ) -> Sweep:
-    """Keep fewer features, by every selector, and measure what is left.
+    """Compare selectors: keep fewer features by each of them, and measure the rest.
 
-    Selectors are fitted on `train` alone; `test` is measured once a selection.
+    Selectors and probes are fitted on `train` only, and evaluated on `test`.
 
     Args:
         train, test: features with labels.
-        keep: how many features to keep; a sixteenth, an eighth, a quarter and a half of them if left out. All of them
+        keep: numbers of features to keep; if None, a sixteenth, an eighth, a quarter and a half of them. All features
             are always measured, too.
-        selectors: names, as on the command line, or name to selector. If left out, all that can be fitted; of
-            features that are never negative the three kinds of activation are one and the same, and one is taken.
+        selectors: names, as on the command line, or name to selector; if None, all that can be fitted. The three
+            kinds of activation are equal if no feature is negative, and only one of them is used.
         views: a second view of the train samples, for `Sepin`.
         seed: of the random features, the samples `Sepin` draws and the probe's split.
         progress: show a progress bar on standard error.
@@ -130,7 +130,7 @@ def sweep(
     """
     features = train.shape[1]
     if test.shape[1] != features:
-        raise InputError(f"sweep: train has {features} features and test {test.shape[1]}, expected the same")
+        raise InputError(f"sweep: train has {features} features and test {test.shape[1]}, expected the same number")
     counts, chosen = _counts(keep, features), _chosen(selectors, train, views, seed)
     figures: dict[bytes, tuple[float, float, float]] = {}
     points = []
@@ -150,7 +150,7 @@ def sweep(
 
 
 def _counts(keep: Sequence[int] | None, features: int) -> list[int]:
-    """Ascending, without that of all features, which are measured anyway."""
+    """Return the numbers of features to keep in ascending order, without all features, which are always measured."""
     counts = [features // share for share in (16, 8, 4, 2)] if keep is None else list(keep)
     for count in counts if keep is not None else ():
         require_count(count, features, "sweep: keep has")
@@ -160,28 +160,31 @@ def _counts(keep: Sequence[int] | None, features: int) -> list[int]:
 def _chosen(
     selectors: Sequence[str] | Mapping[str, Any] | None, train: Features, views: Features | None, seed: int
 ) -> dict[str, Any]:
-    """Name to selector; how many it is to keep does not change its scores, so one will do."""
+    """Return name to selector. One feature to keep is enough, because the number does not change the scores."""
     if isinstance(selectors, Mapping):
         return {name: clone(selector).set_params(n_features_to_select=1) for name, selector in selectors.items()}
     names = list(SELECTORS) if selectors is None else list(dict.fromkeys(selectors))
     if selectors is None:
         values = train.codes.data if train.is_sparse else train.codes
-        left_out = {"absolute-activation", "unrectified-activation"} if values.min(initial=0) >= 0 else set()
-        left_out |= {"sepin"} if views is None else set()
-        names = [name for name in names if name not in left_out]
+        skipped = {"absolute-activation", "unrectified-activation"} if values.min(initial=0) >= 0 else set()
+        skipped |= {"sepin"} if views is None else set()
+        names = [name for name in names if name not in skipped]
     return {name: named_selector(name, 1, seed) for name in names}
 
 
 def _part(features: Features, columns: Array) -> Features:
-    """Without the samples' ids, images and texts, which no figure needs."""
+    """Return some columns, without ids, previews and texts, which no figure needs."""
     return Features(features.codes[:, columns], labels=features.labels, label_names=features.label_names)
 
 
 def _figures(train: Features, test: Features, seed: int) -> tuple[float, float, float]:
-    """Probe, precision and bytes a sample."""
+    """Return probe accuracy, precision and bytes per sample."""
     probe = linear_probe(train, test, seed).accuracy
     labels = np.asarray(test.labels)
-    codes = test.codes[labels >= 0]
+    known = is_labelled(labels)
+    codes = test.codes[known]
     neighbours = min(_NEIGHBOURS, codes.shape[0] - 1)
-    precision = metrics.precision_at_k(placed(codes), labels[labels >= 0], neighbours) if neighbours else float("nan")
+    precision = float("nan")
+    if neighbours:
+        precision = metrics.precision_at_k(on_fastest_device(codes), labels[known], neighbours)
     return probe, precision, metrics.stored_bytes(test.codes)

@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from nonneg.evaluate import open_features, test_source
+from nonneg.evaluate import open_features
 from nonneg.labels import label_numbers
 from nonneg.models import load
 from nonneg.studies._diagnosis import Diagnosis
 from nonneg.studies._doctor import diagnose
 from nonneg.tables import open_vectors, read_column, split_name
 from nonneg.training import load_recipe
+from nonneg.trials import test_source
 
 
 def examine(subject: str, labels: str | None = None, **settings: Any) -> Diagnosis:

@@ -16,16 +16,7 @@ from rich.console import Console
 from nonneg.durable import claim_folder, read_errors_as_input_errors, write_atomically
 from nonneg.environment import environment
 from nonneg.errors import InputError, StoppedError, UntrainableError
-from nonneg.evaluate import (
-    PARTS,
-    fine_tune,
-    fine_tuning_figure,
-    match_features,
-    measure_subject,
-    open_subject,
-    split_sources,
-    viewed_source,
-)
+from nonneg.evaluate import match_features
 from nonneg.features import Features
 from nonneg.modalities import Source
 from nonneg.modalities.images import open_source
@@ -35,6 +26,15 @@ from nonneg.select import sweep
 from nonneg.studies._plan import ACTIVATIONS, Activation, Plan
 from nonneg.studies._results_page import MADE_BY, write_page
 from nonneg.training import TrainConfig, load_recipe, new_model, read_environment, read_log, train
+from nonneg.trials import (
+    PARTS,
+    fine_tune,
+    fine_tuning_figure,
+    measure_subject,
+    open_run,
+    split_sources,
+    viewed_source,
+)
 
 SIDES = ("CL", "NCL")
 HEADS: dict[str, dict[str, Any]] = {  # name to whether it has a projector of its own, and what is rectified
@@ -216,8 +216,7 @@ class Study:
     def measured(self, side: str, seed: int) -> dict[str, Any]:
         """Everything `measure` knows of a run."""
         run = self.run(side, seed)
-        subject = open_subject(str(run))
-        assert subject.trained is not None
+        subject = open_run(str(run))
         parts = [part for part in PARTS if part != "fine-tuning"]
         found = measure_subject(
             subject, parts, self.plan.transfer_to, self.plan.shifted_to, probe_epochs=self.plan.probe_epochs
@@ -284,7 +283,7 @@ class Study:
                 except UntrainableError as error:
                     failed = failed or {"failed": str(error)}
                     continue
-                found = measure_subject(open_subject(str(run)), ("structure", "probe", "neighbours"))
+                found = measure_subject(open_run(str(run)), ("structure", "probe", "neighbours"))
                 return found.to_dict() | failed | {"lr": tried.lr}
         return failed
 

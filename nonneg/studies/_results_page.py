@@ -237,7 +237,7 @@ def _activations(plan: Plan, results: Results) -> str:
     for activation in ACTIVATIONS:
         if (told := results.get(f"activation, {activation}")) is not None:
             figures = Measured.from_dict(told).figures if "figures" in told else {}
-            kept = [figures.get((key, layer)) for key, layer in _NEEDED.items()]  # type: ignore[arg-type]
+            kept = [figures.get((key, layer)) for key, layer in _NEEDED.items()]
             rows.append([activation, *("—" if figure is None else figure.form.format(figure.value) for figure in kept)])
             if "failed" in told:
                 again = f" Its row is of lr {told['lr']:g}." if figures else ""

@@ -1,9 +1,11 @@
+"""Names that are suggested for features from the words of their texts."""
+
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from nonneg import Features, InputError
 from nonneg.evaluate import suggest_names
-from nonneg.evaluate._naming import _above
 
 SPORT, FOOD = ["ball", "goal", "team"], ["bread", "soup", "salt"]
 
@@ -20,7 +22,7 @@ def features():
     return Features(codes, texts=texts)
 
 
-def test_features_are_named_by_their_words(features):
+def test_features_are_named_after_the_words_of_their_texts(features):
     names = suggest_names(features, words=2)
     assert set(names[0].words) == {"ball", "goal"} and set(names[1].words) == {"bread", "soup"}
     assert names[0].score == 1.0 and names[0].active > 50
@@ -29,31 +31,32 @@ def test_features_are_named_by_their_words(features):
         assert abs(names[2].score - 0.5) < 0.1
 
 
-def test_words_must_carry_over_to_be_worth_something():
-    # Words that mark single texts name nothing: on the other half they say nothing.
+def test_words_that_do_not_generalise_score_like_chance():
     rng = np.random.default_rng(1)
     texts = [" ".join(rng.choice([f"word{chr(97 + i)}" for i in range(20)], 6)) for _ in range(300)]
     names = suggest_names(Features((rng.random((300, 5)) < 0.4).astype(np.float32) + 0.0, texts=texts))
     assert all(abs(found.score - 0.5) < 0.15 for found in names.values())
 
 
-def test_the_score_is_the_area_under_the_curve():
-    from sklearn.metrics import roc_auc_score
-
+def test_the_score_is_the_area_under_the_roc_curve_on_the_other_half_of_the_texts():
     rng = np.random.default_rng(0)
-    a, b = rng.integers(4, size=50), rng.integers(3, size=70)
-    expected = roc_auc_score([1] * 50 + [0] * 70, np.concatenate((a, b)))
-    assert _above(a, b) == pytest.approx(expected)
+    is_active = rng.random(200) < 0.5
+    has_word = np.where(rng.random(200) < 0.2, ~is_active, is_active)
+    texts = ["moon night" if has else "night" for has in has_word]
+    found = suggest_names(Features(is_active[:, None].astype(np.float32), texts=texts), words=1)[0]
+    held_out = np.random.default_rng(0).permutation(200)[100:]
+    assert found.words == ("moon",) and found.active == is_active[held_out].sum()
+    assert found.score == pytest.approx(roc_auc_score(is_active[held_out], has_word[held_out]))
 
 
-def test_features_without_texts_are_refused(features):
-    with pytest.raises(InputError, match="have no texts"):
+def test_features_without_usable_texts_are_errors(features):
+    with pytest.raises(InputError, match="texts"):
         suggest_names(Features(np.eye(3, dtype=np.float32)))
-    with pytest.raises(InputError, match="share no words"):
+    with pytest.raises(InputError, match="texts"):
         suggest_names(Features(np.eye(3, dtype=np.float32), texts=["1", "2", "3"]))
 
 
-def test_texts_that_share_one_word_alone_are_no_trouble():
+def test_texts_of_a_single_word_have_finite_scores():
     texts = ["moon"] * 40 + ["sun"] * 40
     codes = np.zeros((80, 2), np.float32)
     codes[:40, 0] = codes[40:, 1] = 1

@@ -1,4 +1,4 @@
-"""`keep` loses nothing else."""
+"""`keep` returns the chosen features with everything known about the samples."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from nonneg.select import (
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
-def test_keep_takes_everything_along(codes, make):
+def test_keep_preserves_samples_labels_names_and_provenance(codes, make):
     text = [f"text {i}" for i in range(60)]
     features = Features(
         make(codes),
@@ -27,22 +27,22 @@ def test_keep_takes_everything_along(codes, make):
         names={1: "one", 6: "six"},
         provenance={"model": "mine"},
     )
-    fewer = keep(features, [6, 0])
-    found = fewer.codes.toarray() if fewer.is_sparse else fewer.codes
+    selected_features = keep(features, [6, 0])
+    found = selected_features.codes.toarray() if selected_features.is_sparse else selected_features.codes
     np.testing.assert_array_equal(found, codes[:, [6, 0]])
-    assert fewer.is_sparse == features.is_sparse and fewer.names == {0: "six"}
-    assert fewer.samples == features.samples and fewer.label_names == ("even", "odd")
-    assert (fewer.labels == features.labels).all()
-    assert fewer.provenance["selected"] == {"by": "indices", "kept": [6, 0], "of": 8}
-    assert fewer.provenance["model"] == "mine" and fewer.model_columns.tolist() == [6, 0]
+    assert selected_features.is_sparse == features.is_sparse and selected_features.names == {0: "six"}
+    assert selected_features.samples == features.samples and selected_features.label_names == ("even", "odd")
+    assert (selected_features.labels == features.labels).all()
+    assert selected_features.provenance["selected"] == {"by": "indices", "kept": [6, 0], "of": 8}
+    assert selected_features.provenance["model"] == "mine" and selected_features.model_columns.tolist() == [6, 0]
 
 
 def test_keep_fits_a_copy_of_the_selector(codes):
     selector = Variance(3)
-    fewer = keep(Features(codes), selector)
-    told = fewer.provenance["selected"]
-    assert told["kept"] == np.sort(np.argsort(-codes.var(axis=0))[:3]).tolist()
-    assert told["by"] == "Variance(n_features_to_select=3)" and not hasattr(selector, "scores_")
+    selected_features = keep(Features(codes), selector)
+    selected = selected_features.provenance["selected"]
+    assert selected["kept"] == np.sort(np.argsort(-codes.var(axis=0))[:3]).tolist()
+    assert selected["by"] == "Variance(n_features_to_select=3)" and not hasattr(selector, "scores_")
 
 
 def test_a_fitted_selector_is_not_fitted_again(codes):
@@ -51,7 +51,7 @@ def test_a_fitted_selector_is_not_fitted_again(codes):
     assert keep(other, selector).provenance["selected"]["kept"] == selector.get_support(indices=True).tolist()
 
 
-def test_unlabelled_samples_do_not_inform(labelled):
+def test_unlabelled_samples_are_ignored(labelled):
     train, _ = labelled
     some = np.where(np.arange(200) < 100, train.labels, -1)
     found = keep(Features(train.codes, labels=some), MutualInformation(6)).provenance["selected"]["kept"]
@@ -59,7 +59,7 @@ def test_unlabelled_samples_do_not_inform(labelled):
     assert found == expected.get_support(indices=True).tolist()
 
 
-def test_views_meet_their_samples_by_id(labelled):
+def test_views_are_matched_to_samples_by_id(labelled):
     train, _ = labelled
     order = np.random.default_rng(0).permutation(200)
     views = Features(train.codes[order], ids=[f"s{i}" for i in order])
@@ -68,7 +68,7 @@ def test_views_meet_their_samples_by_id(labelled):
     ]
 
 
-def test_a_selection_of_a_selection_remembers_both(codes):
+def test_a_selection_of_a_selection_records_both(codes):
     twice = keep(keep(Features(codes), [7, 3, 1]), [2, 0]).provenance["selected"]
     assert twice["kept"] == [2, 0] and twice["before"]["kept"] == [7, 3, 1]
 
@@ -76,27 +76,27 @@ def test_a_selection_of_a_selection_remembers_both(codes):
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
-        ([8], "index 8 is not a feature, expected 0 to 7"),
-        ([-1], "index -1 is not a feature"),
-        ([1, 1], "some indices are the same"),
-        ([], "expected whole numbers, one or more"),
+        ([8], "index 8 .* 0 to 7"),
+        ([-1], "index -1"),
+        ([1, 1], "indices are repeated"),
+        ([], "indices are float64 of shape"),
         ([0.5], "indices are float64"),
         (Variance(3).fit(np.eye(5)), "fitted on 5 features, expected 8"),
-        (Sepin(3), "a second view of the same samples is missing"),
+        (Sepin(3), "views is None"),
         (MutualInformation(3), "the features have no labels"),
     ],
     ids=str,
 )
-def test_what_cannot_be_kept_is_refused(codes, chosen, message):
+def test_invalid_choices_are_errors(codes, chosen, message):
     with pytest.raises(InputError, match=message):
         keep(Features(codes), chosen)
 
 
-def test_labels_of_one_class_say_nothing_of_features(codes):
-    with pytest.raises(InputError, match="all labels are 3, expected two classes or more"):
+def test_labels_of_one_class_are_an_error(codes):
+    with pytest.raises(InputError, match="all labels are 3"):
         keep(Features(codes, labels=np.full(len(codes), 3)), MutualInformation(3))
 
 
-def test_an_unknown_selector_is_refused():
-    with pytest.raises(InputError, match="selector 'luck' is not known, expected one of expected-activation"):
+def test_an_unknown_selector_is_an_error():
+    with pytest.raises(InputError, match="selector is 'luck'"):
         named_selector("luck", 3)

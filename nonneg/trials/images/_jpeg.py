@@ -1,4 +1,4 @@
-"""What JPEG loses, without the file: blockwise cosine transform, rounded to the quality's steps, on the device."""
+"""The loss of JPEG compression on any device: a cosine transform per block, quantised as the quality asks."""
 
 import math
 
@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nonneg.evaluate._corruption_kinds import Numbers, luma
+from nonneg.trials.images._kinds import Numbers, luma
 
-# The steps that the standard gives as an example (annex K), which every encoder scales by its quality.
+# The example quantisation tables of the standard (annex K), which encoders scale by their quality.
 _LUMA_STEPS = (
     (16, 11, 10, 16, 24, 40, 51, 61),
     (12, 12, 14, 19, 26, 58, 60, 55),
@@ -26,23 +26,23 @@ _COLOUR_STEPS = (
     (47, 66, 99, 99, 99, 99, 99, 99),
     *(((99,) * 8,) * 4),
 )
-_BLUE, _RED = 1.772, 1.402  # how far blue and red lie from luma, at most
+_BLUE, _RED = 1.772, 1.402  # largest distances of blue and red from luma
 
 
 def jpeg(x: Tensor, numbers: Numbers, quality: float) -> Tensor:
-    """Images as they are after JPEG of this quality, 1 to 100; colours at half the resolution.
+    """Return images after JPEG compression of this quality, 1 to 100, with colours at half the resolution.
 
     Args:
-        x: `(batch, channels, height, width)` floats in 0 to 1; grey images have no colours to lose.
-        numbers: not used, there is nothing random in it.
-        quality: as encoders count it.
+        x: `(batch, channels, height, width)` floats from 0 to 1; grey images have no colours to lose.
+        numbers: not used, because JPEG is not random.
+        quality: as in JPEG encoders.
 
     Example:
         >>> flat = torch.full((1, 3, 8, 8), 0.5)
         >>> float((jpeg(flat, lambda n: torch.empty(1, n), 10) - flat).abs().max()) < 0.01
         True
     """
-    # Differs: decoders round the cosine transform to whole numbers, here it is left as it is.
+    # Unlike in decoders, the inverse cosine transform is not rounded.
     height, width = x.shape[2:]
     padded = F.pad(x, (0, -width % 16, 0, -height % 16), mode="replicate")
     bright = (255 * luma(padded)).round() - 128
@@ -59,7 +59,7 @@ def jpeg(x: Tensor, numbers: Numbers, quality: float) -> Tensor:
 
 
 def _quantised(planes: Tensor, steps: tuple[tuple[int, ...], ...], quality: float) -> Tensor:
-    """Each block of 8x8 in the nearest whole numbers of steps of its cosines."""
+    """Round the cosine transform of each 8×8 block to multiples of the quantisation steps."""
     batch, channels, height, width = planes.shape
     scale = 5000 / quality if quality < 50 else 200 - 2 * quality
     step = ((torch.tensor(steps, device=planes.device) * scale + 50) / 100).floor().clamp(1, 255)
@@ -70,7 +70,7 @@ def _quantised(planes: Tensor, steps: tuple[tuple[int, ...], ...], quality: floa
 
 
 def _cosines(like: Tensor) -> Tensor:
-    """`(8, 8)`, orthogonal: the cosine transform of eight values."""
+    """Return the orthogonal cosine transform of eight values, `(8, 8)`."""
     ticks = torch.arange(8, device=like.device, dtype=like.dtype)
     waves = torch.cos(math.pi / 8 * ticks[:, None] * (ticks + 0.5)) / 2
     return torch.cat((waves[:1] / math.sqrt(2), waves[1:]))

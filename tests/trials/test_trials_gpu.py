@@ -1,4 +1,4 @@
-"""Evaluation on a CUDA device. Run by `make test-gpu`."""
+"""Trials on a CUDA device. Run by `make test-gpu`."""
 
 import dataclasses
 
@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from nonneg.evaluate import KINDS, PARTS, augmented_probe, corrupt, fine_tune, linear_probe, measure, neighbour_hits
-from nonneg.evaluate._labelled_training import Trial, _batches_together, prepared
+from nonneg.evaluate import linear_probe, neighbour_hits
 from nonneg.features import Features
 from nonneg.modalities.images import ViewConfig, open_source
 from nonneg.models import Model, ModelConfig
 from nonneg.studies import plan_for, reproduce
 from nonneg.training import load_recipe, train
+from nonneg.trials import KINDS, PARTS, augmented_probe, corrupt, fine_tune, measure
+from nonneg.trials._labelled_training import correctly_predicted, fit, labelled_config, linear_head, prepare_trial
 
 pytestmark = [
     pytest.mark.gpu,
@@ -29,46 +30,58 @@ def features(seed: int) -> Features:
     return Features(np.maximum(codes, 0).astype(np.float32), labels=labels)
 
 
-def test_probe_and_neighbours_are_the_cpus():
-    known, told = features(0), features(1)
-    ours, theirs = (linear_probe(known, told, device=device) for device in ("cuda", "cpu"))
+def test_probe_and_neighbours_equal_those_of_the_cpu():
+    train_features, test_features = features(0), features(1)
+    ours, theirs = (linear_probe(train_features, test_features, device=device) for device in ("cuda", "cpu"))
     assert ours.C == theirs.C and (ours.hits == theirs.hits).mean() > 0.995
-    ours, theirs = (neighbour_hits(known, told, device=device) for device in ("cuda", "cpu"))
+    ours, theirs = (neighbour_hits(train_features, test_features, device=device) for device in ("cuda", "cpu"))
     assert (ours == theirs).mean() > 0.995
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_corruptions_are_the_cpus(kind):
+def test_corruptions_equal_those_of_the_cpu(kind):
     images = torch.from_numpy(open_source("shapes").images[:50].copy())
     ours, theirs = (corrupt(images.to(device), kind, 4).cpu().int() for device in ("cuda", "cpu"))
     assert float((ours - theirs).abs().float().mean()) < 0.5
 
 
-def test_training_with_labels_comes_to_what_the_cpus_does():
+def test_training_with_labels_is_as_accurate_as_on_the_cpu():
     torch.manual_seed(0)
     model = Model(ModelConfig("convnet_8", channels=1))
-    assert _batches_together(prepared("x", model, TRAIN, TEST, "cuda"), ViewConfig(), 256) > 100
     for work in (fine_tune, augmented_probe):
         ours, theirs = (work(model, TRAIN, TEST, epochs=6, device=device).accuracy for device in ("cuda", "cpu"))
         assert ours == pytest.approx(theirs, abs=0.06)
 
 
-@pytest.mark.parametrize("work", [fine_tune, augmented_probe])
-def test_recorded_steps_come_to_what_plain_ones_do(work, monkeypatch):
+def test_recorded_steps_give_the_same_accuracy_as_plain_ones(monkeypatch):
     torch.manual_seed(0)
     model = Model(ModelConfig("convnet_8", channels=1))
+    config = labelled_config(6, 256, 0.05, 0.0, ViewConfig(crop_least=0.6), 0)
     replays = []
     replay = torch.cuda.CUDAGraph.replay
     monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda graph: replays.append(replay(graph)))
-    recorded = work(model, TRAIN, TEST, epochs=6)
+
+    def curve(records):
+        trial = prepare_trial("trial", model, TRAIN, TEST, config, "cuda")
+        assert trial.is_recordable
+        trial = dataclasses.replace(trial, is_recordable=records)
+        encoder = trial.model.train().encoder
+        head = linear_head(model.encoder_width, trial.classes).to("cuda")
+        return fit(
+            trial,
+            lambda views: head(trial.codes(views, "encoder")),
+            [*encoder.parameters(), *head.parameters()],
+            lambda: correctly_predicted(head, *trial.test_codes("encoder")),
+            progress=False,
+        )[0]
+
+    recorded = curve(records=True)
     assert len(replays) > 20
-    monkeypatch.setattr(Trial, "is_recordable", False)
-    plain = work(model, TRAIN, TEST, epochs=6)
-    assert len(replays) < 30
-    assert recorded.curve == pytest.approx(plain.curve, abs=0.02)
+    before = len(replays)
+    assert recorded == pytest.approx(curve(records=False), abs=0.02) and len(replays) == before
 
 
-def test_a_resnet_is_fine_tuned_with_every_head():
+def test_a_resnet_can_be_fine_tuned_with_every_head():
     model = Model(ModelConfig("resnet18", channels=1, stem="small", features=32, projector_width=64))
     few = TRAIN.take(np.arange(300))
     for settings in ({}, {"rectify": "relu", "rectify_weight": True}, {"projector": True, "rectify": "relu"}):
@@ -85,8 +98,8 @@ def test_every_part_of_a_run_is_measured_on_the_gpu(tmp_path):
     assert {key for key, _ in one.figures} >= {"probe", "neighbours", "sepin_at_1", "corruptions", "fine_tuning"}
 
 
-def test_reproduce_takes_one_training_after_another(tmp_path):
-    # Without the activations: to compile seven more steps takes minutes.
+def test_reproduce_runs_several_trainings_in_one_process(tmp_path):
+    # Without the activations: compiling seven more steps takes minutes.
     plan = plan_for(
         "digits", seeds=2, epochs=1, probe_epochs=1, fine_tune_epochs=1, supervised_epochs=1, ablation_epochs=0
     )

@@ -1,8 +1,8 @@
-"""What can befall a picture: operations on a batch, with random numbers of its own for each image.
+"""The kinds of corruption: operations on a batch, with separate random numbers for each image.
 
-Images are `(batch, channels, height, width)` floats in 0 to 1; what comes out is yet to be clipped to
-that. `numbers(n)` gives `(batch, n)` uniform numbers, and lengths are in pixels. A comment says where
-an operation differs from the one of the same name in ImageNet-C (Hendrycks & Dietterich, 2019).
+Images are `(batch, channels, height, width)` floats from 0 to 1; the caller clips the result to that range.
+`numbers(n)` returns uniform random numbers `(batch, n)`, and lengths are in pixels. A comment says where an operation
+differs from the one of the same name in ImageNet-C (Hendrycks & Dietterich, 2019).
 """
 
 import math
@@ -14,39 +14,39 @@ from torch import Tensor
 
 Numbers = Callable[[int], Tensor]
 _LUMA = (0.299, 0.587, 0.114)
-_FEW = 20.0  # up to this rate Poisson numbers are counted, above it the normal expansion is as good
-_MOST_OF_FEW = 64  # no count at that rate is larger, but once in 10^13
+_FEW = 20.0  # up to this rate the Poisson quantile is exact, above it a normal expansion is as good
+_MOST_OF_FEW = 64  # larger counts at that rate have a probability of 1e-13
 
 
 def gaussian_noise(x: Tensor, numbers: Numbers, deviation: float) -> Tensor:
-    """The same spread everywhere."""
+    """Add noise of the same standard deviation everywhere."""
     return x + deviation * _normal(x, numbers)
 
 
 def shot_noise(x: Tensor, numbers: Numbers, photons: float) -> Tensor:
-    """Counts of light: white is so many photons on average."""
+    """Draw photon counts, where white is `photons` on average."""
     return poisson(photons * x, numbers(x[0].numel()).view(x.shape)) / photons
 
 
 def impulse_noise(x: Tensor, numbers: Numbers, share: float) -> Tensor:
-    """This share of the values black or white."""
+    """Set this share of the values to black or white."""
     u = numbers(x[0].numel()).view(x.shape)
     return torch.where(u < share / 2, 0.0, torch.where(u > 1 - share / 2, 1.0, x))
 
 
 def speckle_noise(x: Tensor, numbers: Numbers, deviation: float) -> Tensor:
-    """A spread in proportion to the brightness."""
+    """Add noise in proportion to the brightness."""
     return x + deviation * x * _normal(x, numbers)
 
 
 def gaussian_blur(x: Tensor, numbers: Numbers, sigma: float) -> Tensor:
-    """A bell of this deviation."""
+    """Blur with a Gaussian of this standard deviation."""
     return _blurred(x, sigma)
 
 
 def defocus_blur(x: Tensor, numbers: Numbers, radius: float, softness: float) -> Tensor:
-    """A disc, its rim softened by a bell."""
-    # Differs: edges are repeated, not mirrored, and the bell is not cut off after a pixel or two.
+    """Blur with a disc whose edge is softened by a Gaussian."""
+    # Differs: edges are repeated, not mirrored, and the Gaussian is not cut off after a pixel or two.
     reach = math.floor(radius)
     ticks = torch.arange(-reach, reach + 1, device=x.device)
     disc = (ticks[:, None].square() + ticks.square() <= radius**2).to(x.dtype)
@@ -55,21 +55,21 @@ def defocus_blur(x: Tensor, numbers: Numbers, radius: float, softness: float) ->
 
 
 def motion_blur(x: Tensor, numbers: Numbers, sigma: float) -> Tensor:
-    """A fading trail, at most 45 degrees from level."""
-    # Differs: points of the trail lie between pixels, and it ends at 2.7 deviations, whatever the severity.
+    """Add a fading trail, at most 45 degrees from horizontal."""
+    # Differs: points of the trail lie between pixels, and it ends at 2.7 standard deviations at every severity.
     return _trail(x, math.pi / 4 * (2 * numbers(1)[:, 0] - 1), sigma)
 
 
 def zoom_blur(x: Tensor, numbers: Numbers, most: float) -> Tensor:
-    """The mean of the image and of zooms into its middle, the last by 1 + most."""
-    # Differs: ten zooms, whatever the severity.
+    """Average the image with zooms into its centre, the last by a factor of 1 + most."""
+    # Differs: ten zooms at every severity.
     steps = 10
     return torch.stack([x, *(_zoomed(x, 1 + most * step / steps) for step in range(1, steps + 1))]).mean(0)
 
 
 def fog(x: Tensor, numbers: Numbers, strength: float, decay: float) -> Tensor:
-    """White clouds, darkened so that the brightest point stays as bright as it was."""
-    # Differs: clouds are sums of random grids, where the namesake displaces midpoints.
+    """Add white clouds, darkened so that the maximum stays the same."""
+    # Differs: clouds are sums of random grids; ImageNet-C displaces midpoints.
     brightest = x.amax((1, 2, 3), keepdim=True)
     return (x + strength * _clouds(x, numbers, decay)) * brightest / (brightest + strength)
 
@@ -77,8 +77,8 @@ def fog(x: Tensor, numbers: Numbers, strength: float, decay: float) -> Tensor:
 def snow(
     x: Tensor, numbers: Numbers, mean: float, spread: float, size: float, least: float, sigma: float, kept: float
 ) -> Tensor:
-    """Flakes that fall with a trail, over a picture of which only a share is kept and the rest whitened."""
-    # Differs: the trail is that of motion_blur above; beyond an edge there are the same flakes again.
+    """Add falling flakes with a trail, and mix the image with a whitened copy of it."""
+    # Differs: the trail is that of motion_blur above; flakes are mirrored at the edges.
     height, width = x.shape[2:]
     u = numbers(1 + height * width)
     flakes = _zoomed(mean + spread * torch.special.ndtri(u[:, 1:]).view(-1, 1, height, width), size)
@@ -89,21 +89,21 @@ def snow(
 
 
 def brightness(x: Tensor, numbers: Numbers, more: float) -> Tensor:
-    """More value, with hue and saturation as they were."""
+    """Raise the value and keep hue and saturation."""
     value = x.amax(1, keepdim=True)
     brighter = (value + more).clamp(max=1)
     return torch.where(value > 0, x * brighter / value.clamp(min=1e-6), brighter)
 
 
 def contrast(x: Tensor, numbers: Numbers, kept: float) -> Tensor:
-    """Only a share of each channel's differences to its mean."""
+    """Keep only a share of each channel's differences from its mean."""
     mean = x.mean((2, 3), keepdim=True)
     return mean + kept * (x - mean)
 
 
 def elastic(x: Tensor, numbers: Numbers, distance: float, smoothness: float) -> Tensor:
-    """Every pixel moved, by this distance in the root mean square, neighbours alike."""
-    # Differs: the namesake adds an affine map, and its displacement follows from how smooth it is.
+    """Move pixels by this root-mean-square distance, neighbouring pixels by similar vectors."""
+    # Differs: ImageNet-C adds an affine map, and its displacement depends on the smoothness.
     batch, _, height, width = x.shape
     field = _blurred(2 * numbers(2 * height * width).view(batch, 2, height, width) - 1, smoothness)
     field = field * (distance / math.sqrt(2)) / field.square().mean((2, 3), keepdim=True).sqrt().clamp(min=1e-6)
@@ -112,13 +112,13 @@ def elastic(x: Tensor, numbers: Numbers, distance: float, smoothness: float) -> 
 
 
 def pixelate(x: Tensor, numbers: Numbers, share: float) -> Tensor:
-    """As if taken with this share of the pixels a side, and at least one fewer."""
+    """Reduce the resolution to this share of the pixels per side, at least by one pixel."""
     rows, columns = (_means_of_groups(side, max(1, min(int(share * side), side - 1)), x) for side in x.shape[2:])
     return rows @ x @ columns
 
 
 def luma(x: Tensor) -> Tensor:
-    """`(batch, 1, height, width)`: brightness as people see it."""
+    """Return the perceived brightness `(batch, 1, height, width)`."""
     if x.shape[1] == 1:
         return x
     red, green, blue = x.split(1, 1)
@@ -127,7 +127,7 @@ def luma(x: Tensor) -> Tensor:
 
 
 def poisson(rate: Tensor, u: Tensor) -> Tensor:
-    """The count below which a share `u` of the Poisson numbers of this rate lies, both of one shape.
+    """Return the quantile `u` of the Poisson distribution with this rate; both have the same shape.
 
     Example:
         >>> poisson(torch.tensor([0.0, 2.0, 100.0]), torch.tensor([0.9, 0.5, 0.5]))
@@ -153,18 +153,18 @@ def _normal(x: Tensor, numbers: Numbers) -> Tensor:
 
 
 def _blurred(x: Tensor, sigma: float) -> Tensor:
-    """Edges are repeated."""
+    """Blur with a Gaussian; edges are repeated."""
     reach = math.ceil(4 * sigma)
-    bell = torch.exp(torch.arange(-reach, reach + 1, device=x.device, dtype=x.dtype).square() / (-2 * sigma**2))
-    bell = bell / bell.sum()
+    kernel = torch.exp(torch.arange(-reach, reach + 1, device=x.device, dtype=x.dtype).square() / (-2 * sigma**2))
+    kernel = kernel / kernel.sum()
     planes = F.pad(x.flatten(0, 1)[:, None], (reach,) * 4, mode="replicate")
-    return F.conv2d(F.conv2d(planes, bell.view(1, 1, -1, 1)), bell.view(1, 1, 1, -1)).view(x.shape)
+    return F.conv2d(F.conv2d(planes, kernel.view(1, 1, -1, 1)), kernel.view(1, 1, 1, -1)).view(x.shape)
 
 
 def _trail(x: Tensor, angle: Tensor, sigma: float, edges: str = "border") -> Tensor:
-    """The image and copies of it further and further along each one's angle, `(batch,)`, fading like half a bell."""
+    """Add shifted copies along each image's angle `(batch,)`, with weights that fall like half a Gaussian."""
     height, width = x.shape[2:]
-    # A pixel further is two over the side: a whole side is 2.
+    # In grid coordinates a side has length 2, so that a pixel is 2 / side.
     onward = torch.stack((angle.cos() * (2 / width), angle.sin() * (2 / height)), 1)[:, None, None]
     grid, weights = _grid(x), [math.exp(-(step**2) / (2 * sigma**2)) for step in range(math.ceil(2.7 * sigma) + 1)]
     trail = x * weights[0]
@@ -174,25 +174,25 @@ def _trail(x: Tensor, angle: Tensor, sigma: float, edges: str = "border") -> Ten
 
 
 def _zoomed(x: Tensor, times: float) -> Tensor:
-    """The middle of the image, so many times as large."""
+    """Magnify the centre of the image."""
     return F.grid_sample(x, _grid(x) / times, padding_mode="border", align_corners=False)
 
 
 def _grid(x: Tensor) -> Tensor:
-    """`(batch, height, width, 2)`: where each pixel is, x and y from −1 to 1."""
+    """Return the x and y of each pixel, from −1 to 1, `(batch, height, width, 2)`."""
     y, x_ = (((torch.arange(side, device=x.device, dtype=x.dtype) + 0.5) * 2 / side - 1) for side in x.shape[2:])
     return torch.stack(torch.meshgrid(x_, y, indexing="xy"), 2).expand(len(x), -1, -1, -1)
 
 
 def _means_of_groups(side: int, groups: int, like: Tensor) -> Tensor:
-    """`(side, side)`, symmetric: takes each value of a line to the mean of those nearest to the same coarse pixel."""
+    """Return the matrix `(side, side)` that replaces each value of a line by the mean of its coarse pixel."""
     group = torch.arange(side, device=like.device).mul(2).add(1).mul(groups).div(2 * side, rounding_mode="floor")
     same = (group[:, None] == group).to(like.dtype)
     return same / same.sum(1, keepdim=True)
 
 
 def _clouds(x: Tensor, numbers: Numbers, decay: float) -> Tensor:
-    """`(batch, 1, height, width)` from 0 to 1: random grids, each twice as fine and `decay` times fainter."""
+    """Sum random grids, each twice as fine and `decay` times weaker, scaled to 0 to 1, `(batch, 1, height, width)`."""
     octaves = max(1, math.ceil(math.log2(max(x.shape[2:]))))
     sides = [2**octave + 1 for octave in range(octaves)]
     grids = numbers(sum(side**2 for side in sides)).split([side**2 for side in sides], 1)

@@ -1,4 +1,4 @@
-"""Fine-tuning: all weights of a copy learn, from many labels or few."""
+"""Fine-tuning: all weights of a copy of the encoder are trained with labels."""
 
 import copy
 from dataclasses import replace
@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from nonneg.errors import InputError
-from nonneg.evaluate._augmented import augmented_probe
-from nonneg.evaluate._fine_tune import fine_tune, share_of_each_class
 from nonneg.modalities.images import ViewConfig, open_source
 from nonneg.models import Model, load
 from nonneg.training import load_recipe, train
+from nonneg.trials import augmented_probe, fine_tune
+from nonneg.trials._fine_tune import share_of_each_class
 
 TRAIN, TEST = open_source("digits", "train"), open_source("digits", "test")
 QUICK = {"epochs": 2, "batch_size": 128, "views": ViewConfig(crop_least=0.6), "device": "cpu"}
@@ -31,30 +31,30 @@ def fresh(trained):
     return Model(trained.config)
 
 
-def test_labels_are_learnt(trained):
+def test_fine_tuning_learns_the_labels(trained):
     tuned = fine_tune(trained, TRAIN, TEST, **QUICK)
     assert tuned.accuracy > 0.85
     assert len(tuned.curve) == 2 and tuned.accuracy == tuned.curve[-1] and tuned.samples == len(TRAIN)
 
 
-def test_the_encoder_learns_too_not_only_the_linear_layer(fresh):
+def test_the_encoder_is_trained_too(fresh):
     frozen = augmented_probe(fresh, TRAIN, TEST, learning_rate=0.05, **QUICK)
     assert fine_tune(fresh, TRAIN, TEST, **QUICK).accuracy > frozen.accuracy + 0.2
 
 
-def test_of_few_labels_a_trained_model_makes_more(trained, fresh):
-    known, unknown = fine_tune(trained, TRAIN, TEST, **FEW), fine_tune(fresh, TRAIN, TEST, **FEW)
-    assert known.samples == unknown.samples == 70
-    assert known.accuracy > unknown.accuracy + 0.1
+def test_a_trained_model_needs_fewer_labels(trained, fresh):
+    after, before = fine_tune(trained, TRAIN, TEST, **FEW), fine_tune(fresh, TRAIN, TEST, **FEW)
+    assert after.samples == before.samples == 70
+    assert after.accuracy > before.accuracy + 0.1
 
 
-def test_a_seed_gives_the_same_figures_again_and_another_one_others(trained):
+def test_the_result_depends_on_the_seed_alone(trained):
     first = fine_tune(trained, TRAIN, TEST, **FEW)
     assert fine_tune(trained, TRAIN, TEST, **FEW) == first
     assert fine_tune(trained, TRAIN, TEST, seed=1, **FEW) != first
 
 
-def test_the_model_and_the_callers_random_numbers_stay_as_they_were(trained):
+def test_the_model_and_the_callers_random_state_are_not_changed(trained):
     model = copy.deepcopy(trained).eval()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     state = torch.get_rng_state()
@@ -65,24 +65,24 @@ def test_the_model_and_the_callers_random_numbers_stay_as_they_were(trained):
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_weights_that_were_frozen_learn_all_the_same(trained):
+def test_frozen_weights_are_trained_all_the_same(trained):
     frozen = copy.deepcopy(trained).requires_grad_(False)
     assert fine_tune(frozen, TRAIN, TEST, **FEW) == fine_tune(trained, TRAIN, TEST, **FEW)
 
 
-def test_a_map_on_an_encoder_that_ends_in_relu_matters_unless_it_is_relu(trained):
+def test_relu_changes_nothing_on_an_encoder_that_ends_in_relu(trained):
     plain = fine_tune(trained, TRAIN, TEST, **FEW)
     assert fine_tune(trained, TRAIN, TEST, rectify="relu", **FEW) == plain
     assert fine_tune(trained, TRAIN, TEST, rectify="softplus", **FEW) != plain
 
 
-def test_samples_without_a_label_are_left_out_everywhere(trained):
-    some_unknown = np.where(np.arange(len(TRAIN)) % 2, TRAIN.labels, -1)
-    tuned = fine_tune(trained, replace(TRAIN, labels=some_unknown), TEST, **{**FEW, "fraction": 1.0})
+def test_unlabelled_samples_are_left_out(trained):
+    half_labelled = np.where(np.arange(len(TRAIN)) % 2, TRAIN.labels, -1)
+    tuned = fine_tune(trained, replace(TRAIN, labels=half_labelled), TEST, **{**FEW, "fraction": 1.0})
     assert tuned.samples == len(TRAIN) // 2
 
 
-def test_a_share_is_taken_of_every_class_and_the_smaller_is_part_of_the_larger():
+def test_a_share_is_taken_of_every_class_and_smaller_shares_are_subsets():
     labels = np.repeat([0, 1, 2, -1], [100, 40, 3, 20])
     rows = np.flatnonzero(labels >= 0)
     small, large = (share_of_each_class(labels, rows, fraction, seed=0) for fraction in (0.1, 0.5))
@@ -96,20 +96,20 @@ def test_a_share_is_taken_of_every_class_and_the_smaller_is_part_of_the_larger()
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"fraction": 0.0}, "fine_tune: fraction is 0.0, expected more than 0, at most 1"),
-        ({"fraction": 1.5}, "fine_tune: fraction is 1.5"),
-        ({"rectify": "top_k"}, "fine_tune: rectify is 'top_k', expected one of none, relu, rep_relu"),
-        ({"train": replace(TRAIN, labels=None)}, "fine_tune: the train samples have no labels"),
-        ({"test": open_source("shapes", "test")}, "fine_tune: the test images have 3 channels"),
-        ({"batch_size": 1}, "batch_size is 1, expected at least 2"),
+        ({"fraction": 0.0}, "fraction is 0.0"),
+        ({"fraction": 1.5}, "fraction is 1.5"),
+        ({"rectify": "top_k"}, "rectify is 'top_k'"),
+        ({"train": replace(TRAIN, labels=None)}, "train samples have no labels"),
+        ({"test": open_source("shapes", "test")}, "test images have 3 channels"),
+        ({"batch_size": 1}, "batch_size is 1"),
     ],
 )
-def test_what_cannot_be_tuned_is_refused(trained, change, message):
+def test_invalid_arguments_are_errors_that_name_the_argument(trained, change, message):
     with pytest.raises(InputError, match=message):
         fine_tune(**{"model": trained, "train": TRAIN, "test": TEST, "device": "cpu", **change})
 
 
-def test_batch_norm_of_a_projector_is_told_nothing_of_the_test_images(trained):
+def test_batch_norm_of_the_projector_does_not_use_test_statistics(trained):
     torch.manual_seed(0)
     model = Model(replace(trained.config, projector_batch_norm=True))
     order = np.argsort(TEST.labels, kind="stable")
@@ -123,7 +123,7 @@ def test_batch_norm_of_a_projector_is_told_nothing_of_the_test_images(trained):
 @pytest.mark.parametrize(
     "settings", [{"projector": True}, {"projector": True, "rectify": "relu"}, {"rectify_weight": True}]
 )
-def test_a_projector_and_a_rectified_weight_learn_too(settings, trained):
+def test_a_projector_and_a_rectified_weight_can_be_trained(settings, trained):
     first = fine_tune(trained, TRAIN, TEST, **{**QUICK, "epochs": 4}, **settings)
     assert first.accuracy > 0.7 and first == fine_tune(trained, TRAIN, TEST, **{**QUICK, "epochs": 4}, **settings)
     assert first.curve != fine_tune(trained, TRAIN, TEST, **{**QUICK, "epochs": 4}).curve

@@ -1,4 +1,4 @@
-"""Corrupted images, to see how robust features are: fifteen kinds at five severities, on the device."""
+"""Corrupted images, to measure how robust features are: fifteen kinds at five severities, on any device."""
 
 import math
 import zlib
@@ -8,22 +8,22 @@ import torch
 from torch import Tensor
 
 from nonneg.errors import InputError
-from nonneg.evaluate import _corruption_kinds as kinds
-from nonneg.evaluate._changed import changed_source
-from nonneg.evaluate._corruption_jpeg import jpeg
 from nonneg.modalities import Source
 from nonneg.modalities.images import uniform
+from nonneg.trials.images import _kinds as kinds
+from nonneg.trials.images._changed import changed_source
+from nonneg.trials.images._jpeg import jpeg
 
 Five = tuple[float, float, float, float, float]
 Kind = tuple[Callable[..., Tensor], tuple[tuple[Five, Five], ...]]
 
 SEVERITIES = (1, 2, 3, 4, 5)
 _SMALL, _LARGE = 32, 224
-_VALUES_AT_A_TIME = 2**22  # of the images: as floats, with all that is made of them, some hundred megabytes
-_VIEW = 0xC0  # among a sample's views, where no training draws
+_VALUES_AT_A_TIME = 2**22  # of the images in a block: as floats, with intermediate results, a few hundred megabytes
+_VIEW = 0xC0  # the number of a view that training never draws
 
-# For each parameter of an operation its five severities, at 32 pixels a side and at 224. They are those of
-# CIFAR-10-C and of ImageNet-C, but for elastic and for motion_blur, whose trail grows at each of them.
+# For each parameter of an operation, its values at the five severities, for 32 pixels per side and for 224. They are
+# those of CIFAR-10-C and ImageNet-C, except for elastic and for motion_blur, whose trail grows with each severity.
 _KINDS: dict[str, Kind] = {
     "gaussian_noise": (kinds.gaussian_noise, (((0.04, 0.06, 0.08, 0.09, 0.1), (0.08, 0.12, 0.18, 0.26, 0.38)),)),
     "shot_noise": (kinds.shot_noise, (((500, 250, 100, 75, 50), (60, 25, 12, 5, 3)),)),
@@ -64,18 +64,18 @@ KINDS = tuple(_KINDS)
 
 
 def corrupt(images: Tensor, kind: str, severity: int, seed: int = 0, samples: Tensor | None = None) -> Tensor:
-    """The images after one kind of corruption, made where they are.
+    """Corrupt images on the device they are on.
 
-    A sample's random numbers follow from (seed, sample, kind) alone: it is corrupted the same whatever
-    the batch, and at every severity by the same noise, only more of it.
+    A sample's random numbers depend only on (seed, sample, kind): the result does not depend on the batch, and the
+    noise of a higher severity is the same noise, amplified.
 
     Args:
         images: `(batch, height, width, channels)` uint8 of 1 or 3 channels.
         kind: one of `KINDS`.
-        severity: 1 to 5. At up to 32 pixels a side the strengths are those of CIFAR-10-C, from 224 on those
-            of ImageNet-C, and between the two in between.
+        severity: 1 to 5. The strengths are those of CIFAR-10-C up to 32 pixels per side, those of ImageNet-C from
+            224 pixels on, and interpolated in between.
         seed: of the random numbers, 0 to 2⁶⁴ − 1.
-        samples: `(batch,)` int64, the samples' numbers in the data; 0, 1, … if left out.
+        samples: `(batch,)` int64, the samples' row numbers in the data; 0, 1, … if None.
 
     Returns:
         Images of the same shape and type.
@@ -93,9 +93,9 @@ def corrupt(images: Tensor, kind: str, severity: int, seed: int = 0, samples: Te
         )
     samples = torch.arange(len(images), device=images.device) if samples is None else samples.to(images.device)
     if samples.shape != images.shape[:1]:
-        raise InputError(f"samples have shape {tuple(samples.shape)}, expected ({len(images)},), one number an image")
+        raise InputError(f"samples have shape {tuple(samples.shape)}, expected ({len(images)},), one number per image")
     most = max(1, _VALUES_AT_A_TIME // math.prod(images.shape[1:]))
-    rows = math.ceil(len(images) / max(1, math.ceil(len(images) / most))) or 1  # parts of about the same size
+    rows = math.ceil(len(images) / max(1, math.ceil(len(images) / most))) or 1  # blocks of about the same size
     out = torch.empty_like(images)
     for start in range(0, len(images), rows):
         part = slice(start, start + rows)
@@ -104,7 +104,7 @@ def corrupt(images: Tensor, kind: str, severity: int, seed: int = 0, samples: Te
 
 
 def check_corruption(kind: str, severity: int) -> None:
-    """Refuse by name what there is not."""
+    """Raise an error if the kind or the severity is unknown."""
     if kind not in _KINDS:
         raise InputError(f"kind is {kind!r}, expected one of {', '.join(KINDS)}")
     if severity not in SEVERITIES or isinstance(severity, float):
@@ -113,7 +113,7 @@ def check_corruption(kind: str, severity: int) -> None:
 
 def _corrupted(images: Tensor, kind: str, severity: int, seed: int, samples: Tensor) -> Tensor:
     operation, parameters = _KINDS[kind]
-    # By its name, not its place: another kind in the table would move no random number.
+    # The name, not the position: adding a kind to the table changes no random number.
     name = zlib.crc32(kind.encode())
 
     def numbers(n: int) -> Tensor:
@@ -125,7 +125,7 @@ def _corrupted(images: Tensor, kind: str, severity: int, seed: int, samples: Ten
 
 
 def _between(small: float, large: float, sides: tuple[int, ...]) -> float:
-    """The strength at these sides: a power of the side that passes through both."""
+    """Return the strength for images of these sides, interpolated on a logarithmic scale."""
     place = math.log(max(sides) / _SMALL) / math.log(_LARGE / _SMALL)
     return float(small * (large / small) ** min(1.0, max(0.0, place)))
 
@@ -133,14 +133,14 @@ def _between(small: float, large: float, sides: tuple[int, ...]) -> float:
 def corrupted_source(
     source: Source, kind: str, severity: int, seed: int = 0, device: str | torch.device | None = None
 ) -> Source:
-    """The source with its images corrupted batch by batch as they are read: nothing is kept of them.
+    """Return a source whose images are corrupted batch by batch when they are read, and not stored.
 
-    It can be embedded like any other, and be tested on; `take` puts rows of it into memory.
+    It can be embedded like any other source; `take` puts rows of it into memory.
 
     Args:
         source: images as uint8.
         kind, severity, seed: as in `corrupt`; a sample's number is its row.
-        device: where to corrupt; None is a CUDA device if there is one.
+        device: where to corrupt them; None is a CUDA device if there is one.
 
     Example:
         >>> from nonneg.modalities.images import open_source

@@ -1,0 +1,124 @@
+"""The parts of a measurement that need nothing but `Features`."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nonneg import metrics
+from nonneg.errors import InputError
+from nonneg.evaluate._figure import COUNT, DECIMALS, PERCENT, Figure, mean_figure
+from nonneg.evaluate._neighbours import neighbour_hits
+from nonneg.evaluate._placement import on_fastest_device
+from nonneg.evaluate._probe import linear_probe
+from nonneg.evaluate._scarce import few_labels, noisy_labels
+from nonneg.evaluate._statistics import consistency_errors
+from nonneg.evaluate._subject import Subject
+from nonneg.features import Features
+
+_SHARES = (0.01, 0.1)
+_NOISE_RATES = (0.2, 0.4, 0.6, 0.8, 0.9)
+_NOISE_DRAWS = 3
+_NOISE = f"Random labels: mean of {_NOISE_DRAWS} draws, the same draws in every column"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A group of figures that are measured together.
+
+    Attributes:
+        figures: yields the figures of a subject.
+        needs_probe: whether it needs labelled features to fit a probe on.
+        must_succeed: whether an error stops the measurement instead of becoming a note.
+    """
+
+    figures: Callable[[Any], Iterator[Figure]]
+    needs_probe: bool = False
+    must_succeed: bool = False
+
+
+def _structure(subject: Subject) -> Iterator[Figure]:
+    """How sparse, live, decorrelated and class-consistent the features are."""
+    for layer, features in subject.whole.items():
+        codes = on_fastest_device(features.codes)
+        if features.labels is not None and (features.labels >= 0).any():
+            yield from _consistency(features, layer)
+        yield Figure("sparsity", layer, "sparsity", metrics.sparsity(codes))
+        if features.shape[1] > 1:
+            yield Figure("hoyer", layer, "Hoyer sparsity", metrics.hoyer(codes), DECIMALS)
+        activity = metrics.activity(codes)
+        yield Figure("live", layer, "live features", activity.live, COUNT)
+        yield Figure("dense", layer, "dense features, active on over half", activity.dense, COUNT)
+        yield Figure("features", layer, "features", features.shape[1], COUNT)
+        yield Figure("correlation", layer, "correlation", metrics.correlation(codes), DECIMALS)
+        yield Figure("effective_rank", layer, "effective rank", metrics.effective_rank(codes), "{:.1f}")
+        if subject.factors and features.shape[1] > 1:
+            for binning in ("equal-width", "zero-quantiles"):
+                gap = metrics.mutual_information_gap(features.codes, subject.factors, binning=binning)
+                key = f"mutual_information_gap_{binning}"
+                yield Figure(key, layer, f"mutual information gap, {binning} bins", gap.value, DECIMALS)
+
+
+def _consistency(features: Features, layer: str) -> Iterator[Figure]:
+    labels = np.asarray(features.labels)
+    codes, labels = features.codes[labels >= 0], labels[labels >= 0]
+    found = metrics.class_consistency(on_fastest_device(codes), labels)
+    errors = consistency_errors(codes, labels, found.min_support)
+    for key, title, value, error in (
+        ("class_consistency", "class consistency", found.value, errors[0]),
+        ("class_consistency_supported", "… of features with 10 or more active", found.supported, errors[1]),
+    ):
+        low, high = np.clip((value - 1.96 * error, value + 1.96 * error), 0, 1)
+        yield Figure(key, layer, title, value, PERCENT, None, (float(low), float(high)))
+    yield Figure("class_consistency_floor", layer, "… permuted-label floor", found.floor)
+    yield Figure("class_consistency_excess", layer, "… above the floor", found.excess)
+    yield Figure("class_entropy", layer, "… entropy of classes", found.entropy, DECIMALS)
+
+
+def _neighbours(subject: Subject) -> Iterator[Figure]:
+    """Retrieval, and the k nearest neighbours as a classifier."""
+    for layer, features in subject.whole.items():
+        if features.labels is None:
+            raise InputError("the features have no labels")
+        if (features.labels >= 0).sum() > 10:
+            codes = on_fastest_device(features.codes)
+            at_10 = metrics.precision_at_k(codes, features.labels, k=10, reduce=False)
+            yield mean_figure("precision_at_10", layer, "precision@10", at_10)
+            average = metrics.mean_average_precision(codes, features.labels, k=10, reduce=False)
+            yield mean_figure("map_at_10", layer, "mAP@10", average)
+        if subject.train:
+            hits = neighbour_hits(subject.train[layer], subject.test[layer])
+            yield mean_figure("neighbours", layer, "20 nearest neighbours", hits)
+
+
+def _probe(subject: Subject) -> Iterator[Figure]:
+    """Logistic regression on cached features."""
+    for layer, test in subject.test.items():
+        yield mean_figure("probe", layer, "linear probe", linear_probe(subject.train[layer], test).hits)
+
+
+def _few_labels(subject: Subject) -> Iterator[Figure]:
+    for layer, test in subject.test.items():
+        for share in _SHARES:
+            hits = few_labels(subject.train[layer], test, share).hits
+            title = f"probe, {share:.0%} of the labels (at least 5 per class)"
+            yield mean_figure(f"probe_{share:g}_of_labels", layer, title, hits)
+
+
+def _label_noise(subject: Subject) -> Iterator[Figure]:
+    for layer, test in subject.test.items():
+        for rate in _NOISE_RATES:
+            # If few labels are correct, accuracy depends strongly on which ones: several draws are averaged.
+            drawn = [noisy_labels(subject.train[layer], test, rate, seed).hits for seed in range(_NOISE_DRAWS)]
+            title = f"probe, {rate:.0%} of the labels random"
+            yield mean_figure(f"probe_{rate:g}_random", layer, title, np.mean(drawn, axis=0), _NOISE)
+
+
+PARTS: Mapping[str, Part] = {
+    "structure": Part(_structure),
+    "probe": Part(_probe, needs_probe=True),
+    "neighbours": Part(_neighbours),
+    "few-labels": Part(_few_labels, needs_probe=True),
+    "label-noise": Part(_label_noise, needs_probe=True),
+}

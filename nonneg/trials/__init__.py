@@ -1,0 +1,39 @@
+"""What a trained run is worth: trials that need its model and its data, and `measure`, which gathers them."""
+
+from nonneg.trials._augmented import AugmentedProbe, augmented_probe
+from nonneg.trials._fine_tune import FineTuned, fine_tune
+from nonneg.trials._measure import PARTS, USUAL_PARTS, measure, measure_subject
+from nonneg.trials._parts import fine_tuning_figure
+from nonneg.trials._subject import (
+    Trained,
+    TrainedSubject,
+    is_run,
+    open_run,
+    open_subject,
+    split_sources,
+    test_source,
+)
+from nonneg.trials.images import KINDS, corrupt, corrupted_source, viewed_source
+
+__all__ = [
+    "KINDS",
+    "PARTS",
+    "USUAL_PARTS",
+    "AugmentedProbe",
+    "FineTuned",
+    "Trained",
+    "TrainedSubject",
+    "augmented_probe",
+    "corrupt",
+    "corrupted_source",
+    "fine_tune",
+    "fine_tuning_figure",
+    "is_run",
+    "measure",
+    "measure_subject",
+    "open_run",
+    "open_subject",
+    "split_sources",
+    "test_source",
+    "viewed_source",
+]

@@ -1,0 +1,96 @@
+"""The linear probe that papers report: a linear layer trained by SGD on random views."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from nonneg.errors import InputError
+from nonneg.modalities import Source
+from nonneg.modalities.images import ViewConfig
+from nonneg.models import Layer, Model
+from nonneg.trials._labelled_training import (
+    CROP_AND_FLIP,
+    correctly_predicted,
+    fit,
+    labelled_config,
+    linear_head,
+    prepare_trial,
+)
+
+
+@dataclass(frozen=True)
+class AugmentedProbe:
+    """The result of the augmented probe.
+
+    Attributes:
+        accuracy: on the labelled test samples after the last epoch, not the best one.
+        curve: the accuracy after each epoch.
+        hits: `(labelled test samples,)` booleans: which of them are predicted correctly at the end.
+    """
+
+    accuracy: float
+    curve: tuple[float, ...]
+    hits: npt.NDArray[np.bool_] = field(compare=False, repr=False)
+
+
+def augmented_probe(
+    model: Model,
+    train: Source,
+    test: Source,
+    *,
+    layer: Layer = "encoder",
+    epochs: int = 50,
+    batch_size: int = 256,
+    learning_rate: float = 0.1,
+    standardise: bool = False,
+    views: ViewConfig = CROP_AND_FLIP,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    progress: bool = False,
+) -> AugmentedProbe:
+    """Train a linear layer on the frozen model by SGD, on a new random view of every sample in each epoch.
+
+    The model is in evaluation mode and is not changed. Unlike `linear_probe`, the result depends on the learning rate
+    and on the scale of the features; set `standardise` to compare features of different scales.
+
+    Args:
+        model: what is probed.
+        train, test: samples with labels; unlabelled samples are left out.
+        layer: encoder or projector.
+        epochs: number of epochs; the learning rate falls to 0 along a cosine.
+        batch_size: samples per update.
+        learning_rate: of SGD with momentum 0.9, without weight decay.
+        standardise: put a batch norm without weights below the linear layer; papers do not.
+        views: the random views of training samples: by default resized crops and horizontal flips.
+        seed: decides the order of the samples and their views.
+        device: where to compute; None is a CUDA device if there is one.
+        progress: show a progress bar.
+
+    Example:
+        >>> from nonneg.modalities.images import open_source
+        >>> from nonneg.models import ModelConfig
+        >>> some = open_source("digits", "test").take(np.arange(100))
+        >>> len(augmented_probe(Model(ModelConfig("convnet_8", channels=1)), some, some, epochs=2).curve)
+        2
+    """
+    if layer not in ("encoder", "projector"):
+        raise InputError(f"augmented_probe: layer is {layer!r}, expected encoder or projector")
+    config = labelled_config(epochs, batch_size, learning_rate, 0.0, views, seed)
+    trial = prepare_trial("augmented_probe", model, train, test, config, device)
+    trial.model.eval()
+    codes, labels = trial.test_codes(layer)
+    width = codes.shape[1]
+    scaled = nn.BatchNorm1d(width, affine=False, device=trial.device) if standardise else nn.Identity()
+    head = nn.Sequential(scaled, linear_head(width, trial.classes)).to(trial.device)
+
+    @torch.no_grad()
+    def frozen(views: Tensor) -> Tensor:
+        return trial.codes(views, layer)
+
+    curve, hits = fit(
+        trial, head, head.parameters(), lambda: correctly_predicted(head, codes, labels), progress, frozen
+    )
+    return AugmentedProbe(curve[-1], curve, hits)

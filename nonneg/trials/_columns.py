@@ -1,0 +1,103 @@
+"""The columns of a measurement: what was named, opened and given a short name."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from nonneg.errors import InputError
+from nonneg.evaluate import Subject, is_vector_file, split_features
+from nonneg.features import Features
+from nonneg.trials._subject import is_run, open_subject
+
+
+def open_columns(
+    subjects: Sequence[Features | str],
+    train: Sequence[Features | str],
+    labels: str | None,
+    train_labels: str | None,
+    data: str | None,
+    names: Sequence[str],
+) -> dict[str, Iterable[Subject]]:
+    """Return column name to its subjects, one per seed. Runs are opened when they are iterated over.
+
+    Args:
+        subjects, train, labels, train_labels, data, names: as for `measure`.
+    """
+    if not subjects:
+        raise InputError("no subject is given, expected a run, features or a file of vectors to measure")
+    for name, given in (("train", train), ("names", names)):
+        if given and len(given) != len(subjects):
+            raise InputError(f"{name} has {len(given)} entries, expected {len(subjects)}, one per subject")
+    names = list(names) or _short_names(subjects)
+    if len(set(names)) < len(names):
+        raise InputError(f"names is {list(names)}, expected a different name for each subject")
+    paths = [path for each in subjects if isinstance(each, str) for path in _paths(each)]
+    if labels is not None and paths and not any(map(is_vector_file, paths)):
+        raise InputError(f"labels is {labels}, expected none, because no file of vectors is given")
+    fitted_on: Sequence[Features | str | None] = [*train] or [None] * len(subjects)
+    columns: list[Iterable[Subject]] = [
+        _opened(subject, fit, labels, train_labels, data) for subject, fit in zip(subjects, fitted_on, strict=True)
+    ]
+    if not any(map(is_run, paths)):
+        columns = list(_in_one_layer([tuple(column) for column in columns]))
+    return dict(zip(names, columns, strict=True))
+
+
+def _opened(
+    subject: Features | str,
+    train: Features | str | None,
+    labels: str | None,
+    train_labels: str | None,
+    data: str | None,
+) -> Iterator[Subject]:
+    if isinstance(subject, Features):
+        if isinstance(train, str):
+            raise InputError(f"train has the path {train}, expected Features, because the subject is Features")
+        for name, path in (("labels", labels), ("train_labels", train_labels)):
+            if path is not None:
+                raise InputError(f"{name} is {path}, expected none for Features, which have their own")
+        yield split_features(subject, "features", train)
+        return
+    if isinstance(train, Features):
+        raise InputError(f"train has Features, expected a path, because the subject is the path {subject}")
+    seeds = set()
+    paths = _paths(subject)
+    for path in paths:
+        own_labels = labels if is_vector_file(path) else None
+        opened = open_subject(path, train, own_labels, data, train_labels=train_labels)
+        if len(paths) > 1 and (opened.seed is None or opened.seed in seeds):
+            found = "no seed" if opened.seed is None else f"seed {opened.seed}, like another run of its column"
+            raise InputError(f"{path} has {found}, expected runs with different seeds")
+        seeds.add(opened.seed)
+        yield opened
+
+
+def _in_one_layer(columns: Sequence[tuple[Subject, ...]]) -> Sequence[tuple[Subject, ...]]:
+    """Give features of different layers the same layer name, so that they share the rows of a table."""
+    if len({layer for column in columns for subject in column for layer in subject.whole}) < 2:
+        return columns
+
+    def as_projector(subject: Subject) -> Subject:
+        whole, train, test = (
+            dict(zip(("projector",), layers.values(), strict=False))
+            for layers in (subject.whole, subject.train, subject.test)
+        )
+        return replace(subject, whole=whole, train=train, test=test)
+
+    return [tuple(map(as_projector, column)) for column in columns]
+
+
+def _paths(subject: str) -> list[str]:
+    """Split at commas, unless a file or folder has this very name."""
+    return [subject] if Path(subject).exists() else subject.split(",")
+
+
+def _short_names(subjects: Sequence[Features | str]) -> list[str]:
+    """The last parts of the paths, numbered if they are the same."""
+    names: list[str] = []
+    for subject in subjects:
+        first = "features" if isinstance(subject, Features) else _paths(subject)[0].rstrip("/").rpartition("/")[2]
+        name = first.removesuffix(".features")
+        same = sum(other.partition(" #")[0] == name for other in names)
+        names.append(f"{name} #{same + 1}" if same else name)
+    return names

@@ -1,0 +1,121 @@
+"""The parts of a measurement that need a trained run and its data."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from nonneg import metrics
+from nonneg.evaluate import (
+    Figure,
+    Part,
+    fit_probe,
+    linear_probe,
+    mean_figure,
+    on_fastest_device,
+    require_same_classes,
+)
+from nonneg.models import Layer
+from nonneg.trials._augmented import augmented_probe
+from nonneg.trials._fine_tune import FineTuned, fine_tune
+from nonneg.trials._subject import TrainedSubject, embed_layers, split_sources, test_source
+from nonneg.trials.images import KINDS, SEVERITIES, corrupted_source, viewed_source
+
+_LAYERS: tuple[Layer, ...] = ("encoder", "projector")
+_SEPIN_SAMPLES = 2_048  # test samples whose two views SEPIN compares
+
+
+def _sepin(subject: TrainedSubject) -> Iterator[Figure]:
+    """The information about a sample that only one feature carries, from two views of test samples."""
+    trained = subject.trained
+    rows = np.random.default_rng(0).permutation(len(trained.test))[:_SEPIN_SAMPLES]  # data is often sorted by class
+    some = trained.test.take(np.sort(rows))
+    views = [viewed_source(some, trained.config.views, view, trained.config.seed) for view in (0, 1)]
+    embedded = [embed_layers(trained.model, source) for source in views]
+    for layer in _LAYERS:
+        first, second = (on_fastest_device(both[layer].codes) for both in embedded)
+        found = metrics.sepin(first, second, k=(1, 10, 100, None))
+        for k, value in found.at.items():
+            margin = 1.96 * found.standard_error[k]
+            key, title = ("sepin_all", "SEPIN, all") if k is None else (f"sepin_at_{k}", f"SEPIN@{k}")
+            interval = (value - margin, value + margin)
+            yield Figure(key, layer, title, value, "{:.3g}", None, interval, f"SEPIN: {found.variant}")
+
+
+def _corruptions(subject: TrainedSubject) -> Iterator[Figure]:
+    """The probe, fitted on clean images and evaluated on corrupted ones."""
+    trained = subject.trained
+    fitted = {layer: fit_probe(features) for layer, features in subject.train.items()}
+    hits: dict[tuple[str, str], list[Any]] = {}
+    for kind in KINDS:
+        for severity in SEVERITIES:
+            corrupted = corrupted_source(trained.test, kind, severity)
+            features = embed_layers(trained.model, corrupted)
+            for layer, probe in fitted.items():
+                hits.setdefault((layer, kind), []).append(probe.test(features[layer]).hits)
+    for layer in fitted:
+        by_kind = {kind: np.mean(hits[layer, kind], axis=0) for kind in KINDS}
+        yield mean_figure("corruptions", layer, "probe, corrupted images", np.mean(list(by_kind.values()), axis=0))
+        for kind, values in by_kind.items():
+            yield mean_figure(f"corruption_{kind}", layer, f"probe, {kind.replace('_', ' ')}", values)
+
+
+def _augmented(subject: TrainedSubject, epochs: int) -> Iterator[Figure]:
+    trained = subject.trained
+    variant = f"Linear probe by SGD on views: {epochs} epochs"
+    for layer in _LAYERS:
+        hits = augmented_probe(
+            trained.model, trained.train, trained.test, layer=layer, epochs=epochs, seed=subject.seed or 0
+        ).hits
+        yield mean_figure("augmented_probe", layer, "linear probe by SGD on views", hits, variant)
+
+
+def _fine_tuning(subject: TrainedSubject, epochs: int) -> Iterator[Figure]:
+    trained = subject.trained
+    found = fine_tune(trained.model, trained.train, trained.test, epochs=epochs, seed=subject.seed or 0)
+    yield fine_tuning_figure(found)
+
+
+def fine_tuning_figure(found: FineTuned) -> Figure:
+    """Return the figure of a finished fine-tuning."""
+    return mean_figure("fine_tuning", "encoder", "fine-tuned", found.hits, f"Fine-tuned: {len(found.curve)} epochs")
+
+
+def transfer(subject: TrainedSubject, data: str, name: str) -> Part:
+    """A probe fitted and evaluated on another data set. The data is opened now, so that errors come early."""
+    model = subject.trained.model
+    sources = split_sources(model, data)
+
+    def figures(subject: TrainedSubject) -> Iterator[Figure]:
+        train, test = (embed_layers(model, source) for source in sources)
+        for layer, features in test.items():
+            hits = linear_probe(train[layer], features).hits
+            yield mean_figure(f"transfer_{name}", layer, f"probe on {name}", hits)
+
+    return Part(figures, must_succeed=True)
+
+
+def shifted(subject: TrainedSubject, data: str, name: str) -> Part:
+    """The run's own probe, evaluated on shifted images of the same classes. The data is opened now."""
+    trained = subject.trained
+    source = test_source(trained.model, data)
+    require_same_classes(trained.train.label_names, source.label_names)
+
+    def figures(subject: TrainedSubject) -> Iterator[Figure]:
+        features = embed_layers(trained.model, source)
+        for layer, train in subject.train.items():
+            hits = fit_probe(train).test(features[layer]).hits
+            yield mean_figure(f"shifted_{name}", layer, f"probe, evaluated on {name}", hits)
+
+    return Part(figures, needs_probe=True, must_succeed=True)
+
+
+def run_parts(probe_epochs: int, fine_tune_epochs: int) -> dict[str, Part]:
+    """Return the parts that need a run and its own data, by name."""
+    return {
+        "sepin": Part(_sepin),
+        "corruptions": Part(_corruptions, needs_probe=True),
+        "augmented-probe": Part(partial(_augmented, epochs=probe_epochs), needs_probe=True),
+        "fine-tuning": Part(partial(_fine_tuning, epochs=fine_tune_epochs), needs_probe=True),
+    }

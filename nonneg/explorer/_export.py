@@ -127,7 +127,7 @@ class _Chosen:
         wanted = dict.fromkeys([example, *(row for row in rows if row >= 0)])
         self.rows = sorted(itertools.islice(wanted, most_samples))
         self.seen: set[int] = set()
-        first = features.features.media(0) if features.kind == "images" else None
+        first = features.features.media(0) if features.features.kind == "images" else None
         self.extension = _EXTENSIONS.get(content_type(first) or "", "png")
 
     def described(self) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class _Chosen:
         total = len(self.set)
         if len(self.rows) == total:
             return ""
-        return f"{len(self.rows):,} of {total:,} {self.set.kind} of {self.set.name} have a page here. "
+        return f"{len(self.rows):,} of {total:,} {self.set.features.kind} of {self.set.name} have a page here. "
 
 
 def _names(explorer: Explorer, chosen: Sequence[_Chosen]) -> Iterator[tuple[str, Any]]:
@@ -186,7 +186,7 @@ def _write(folder: Path, name: str, answer: Answer, chosen: Sequence[_Chosen]) -
 
 
 def _write_pictures(folder: Path, chosen: _Chosen) -> None:
-    if chosen.set.kind != "images":
+    if chosen.set.features.kind != "images":
         return
     with os_errors_as_input_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)

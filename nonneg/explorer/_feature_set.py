@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from nonneg.codes import EPSILON
+from nonneg.codes import unit_rows
 from nonneg.explorer._answers import Caption, FeatureRow, Sample
 from nonneg.explorer._labels import label_counts
 from nonneg.explorer._media import SIGNED, content_type
@@ -42,10 +42,9 @@ class FeatureSet:
     def __init__(self, features: Features, name: str, folder: Path | None = None) -> None:
         self.features, self.name = features, name
         self.key = secrets.token_hex(4)  # part of the addresses of pictures: a browser's copy of others is not shown
-        self.units = unit_codes(features.codes)
+        self.units, self.active, self.expected = features.units, features.active, features.expected_activation
+        self._active_rows = features.units.astype(bool).tocsc()
         self._has_pictures = "media" in features.samples.column_names
-        self.active = np.bincount(self.units.indices, minlength=features.shape[1])
-        self.expected = features.expected_activation
         self.labels = label_counts(features, self.units)
         self._lock = threading.RLock()
         self._hints: dict[int, str] | None = None
@@ -56,12 +55,6 @@ class FeatureSet:
 
     def __len__(self) -> int:
         return len(self.features)
-
-    @property
-    def kind(self) -> str:
-        """What samples are called."""
-        columns = self.features.samples.column_names
-        return "images" if "media" in columns else "texts" if "text" in columns else "samples"
 
     def sample(self, row: int, strength: float | None = None) -> Sample:
         """A sample in short."""
@@ -86,10 +79,10 @@ class FeatureSet:
 
     def column(self, feature: int) -> tuple[Array, Array]:
         """Rows on which a feature is active and its values there, weakest first."""
-        rows, values = self.features.column(feature)
-        lengths = self._lengths[rows]
-        is_active = np.abs(values) > EPSILON * lengths
-        rows, values = rows[is_active], values[is_active]
+        stored, values = self.features.column(feature)
+        start, stop = self._active_rows.indptr[feature : feature + 2]
+        rows = self._active_rows.indices[start:stop]
+        values = values[np.searchsorted(stored, rows)]
         order = np.argsort(-values, kind="stable")[::-1]  # of equal ones, the first row is the strongest
         return rows[order], values[order]
 
@@ -150,15 +143,10 @@ class FeatureSet:
         with self._lock:
             if "products" in self.__dict__:  # another thread was first
                 return np.asarray(self.__dict__["products"])
-            columns = sp.csc_array(self.features.codes).astype(np.float64)
-            of_entry = np.repeat(np.arange(columns.shape[1]), np.diff(columns.indptr))
-            lengths = np.sqrt(np.bincount(of_entry, columns.data**2, minlength=columns.shape[1]))
-            scale = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-            columns.data *= scale[of_entry]
-            columns = columns.astype(np.float32)
-            rows, products = columns.tocsr(), np.empty((len(scale), len(scale)), np.float32)
-            for start in range(0, len(scale), _BLOCK):
-                products[start : start + _BLOCK] = (columns[:, start : start + _BLOCK].T @ rows).toarray()
+            columns = unit_rows(sp.csr_array(self.features.codes.T).astype(np.float64)).astype(np.float32)
+            samples, products = sp.csr_array(columns.T), np.empty((columns.shape[0],) * 2, np.float32)
+            for start in range(0, len(products), _BLOCK):
+                products[start : start + _BLOCK] = (columns[start : start + _BLOCK] @ samples).toarray()
             return products
 
     @cached_property
@@ -186,34 +174,6 @@ class FeatureSet:
             from nonneg.explorer._words import words_of
 
             self._hints = words_of(self.features)
-
-    # How it works
-
-    @cached_property
-    def _lengths(self) -> Array:
-        return row_lengths(self.features.codes)
-
-
-def unit_codes(codes: Any) -> sp.csr_array:
-    """CSR in float64 with rows of length 1, without entries of 1e-5 or less: what is stored is active."""
-    csr = sp.csr_array(codes).astype(np.float64)
-    lengths = row_lengths(csr)
-    scale = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    data = csr.data * np.repeat(scale, np.diff(csr.indptr))
-    units = sp.csr_array((data, csr.indices, csr.indptr), shape=csr.shape)
-    if (np.abs(data) <= EPSILON).any():
-        units.data = np.where(np.abs(data) > EPSILON, data, 0)
-        units = units.copy()
-        units.eliminate_zeros()
-    return units
-
-
-def row_lengths(codes: Any) -> Array:
-    """`(samples,)` Euclidean lengths in float64."""
-    if not sp.issparse(codes):
-        return np.asarray(np.sqrt(np.einsum("ij,ij->i", codes, codes, dtype=np.float64)))
-    rows = np.repeat(np.arange(codes.shape[0]), np.diff(codes.indptr))
-    return np.sqrt(np.bincount(rows, codes.data.astype(np.float64) ** 2, minlength=codes.shape[0]))
 
 
 def captions(features: FeatureSet, numbers: Sequence[int]) -> tuple[Caption, ...]:

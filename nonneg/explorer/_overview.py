@@ -44,7 +44,7 @@ def _of_set(features: FeatureSet, row: int, can_name: bool, can_encode: Kind | N
     return SetOverview(
         name=features.name,
         key=features.key,
-        kind=features.kind,
+        kind=features.features.kind,
         samples=len(features),
         features=features.units.shape[1],
         labels=0 if features.labels is None else len(features.labels.names),

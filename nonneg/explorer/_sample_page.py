@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nonneg.codes import active_units
 from nonneg.explorer._answers import Encoded, Found, Part, Query, SamplePage
-from nonneg.explorer._feature_set import FeatureSet, captions, unit_codes
+from nonneg.explorer._feature_set import FeatureSet, captions
 from nonneg.explorer._glass import GlassBox
 from nonneg.explorer._search import allowed, search, weights_like
 
@@ -36,7 +37,7 @@ def sample_page(
 
 def encoded(features: FeatureSet, codes: Array) -> Encoded:
     """What a new input with these codes `(features,)` is made of."""
-    unit = np.asarray(unit_codes(codes[None]).todense()).ravel()
+    unit = np.asarray(active_units(codes[None]).toarray()).ravel()
     return Encoded(
         parts=parts(features, unit, codes), neighbours=search(features, unit, allowed(features), _NEIGHBOURS)
     )

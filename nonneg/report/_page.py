@@ -111,7 +111,7 @@ def _strips(side: Side) -> list[dict[str, Any]]:
 
 def most_active(features: Features, count: int) -> list[int]:
     """The live features with the largest expected activation, largest first."""
-    live = np.flatnonzero(metrics.live_features(features.codes).numpy())
+    live = np.flatnonzero(features.active)
     return [int(i) for i in live[np.argsort(-features.expected_activation[live], kind="stable")[:count]]]
 
 
@@ -119,7 +119,7 @@ def live_correlation(features: Features) -> Any:
     """Correlation of live features, those of one class beside each other so that blocks can be seen."""
     codes = features.codes.toarray() if features.is_sparse else features.codes
     labels = np.asarray(features.labels)
-    live = np.flatnonzero(metrics.live_features(codes).numpy())
+    live = np.flatnonzero(features.active)
     means = np.stack([codes[labels == label].mean(0) for label in np.unique(labels)])
     strongest_class = means[:, live].argmax(0)
     order = live[np.argsort(strongest_class, kind="stable")]

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nonneg.errors import InputError
-from nonneg.explorer._answers import Prediction, Spoken
+from nonneg.explorer._answers import Evidence, Prediction
 from nonneg.explorer._feature_set import FeatureSet
 
-_SPOKEN = 5  # features that are named
+_EVIDENCE = 5  # features that are named
 
 
 class GlassBox:
@@ -38,13 +38,13 @@ class GlassBox:
         likely = np.exp(scores - scores.max())
         best = int(scores.argmax())
         added = self.coef[best] * unit
-        order = np.argsort(-added, kind="stable")[: min(_SPOKEN, int((added > 0).sum()))]
+        order = np.argsort(-added, kind="stable")[: min(_EVIDENCE, int((added > 0).sum()))]
         return Prediction(
             label=self._name(features, best),
             probability=float(likely[best] / likely.sum()),
             score=float(scores[best]),
             intercept=float(self.intercept[best]),
-            spoken=tuple(Spoken(caption=features.caption(int(i)), adds=float(added[i])) for i in order),
+            evidence=tuple(Evidence(caption=features.caption(int(i)), value=float(added[i])) for i in order),
         )
 
     def _name(self, features: FeatureSet, place: int) -> str:

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nonneg.codes import active_units
-from nonneg.explorer._answers import Encoded, Found, Part, Query, SamplePage
-from nonneg.explorer._feature_set import FeatureSet, captions
+from nonneg.explorer._answers import Encoded, Part, Query, SamplePage, SearchResult
+from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._glass import GlassBox
 from nonneg.explorer._search import allowed, search, weights_like
 
@@ -51,16 +51,16 @@ def parts(features: FeatureSet, unit: Array, values: Array) -> tuple[Part, ...]:
     )
 
 
-def found(features: FeatureSet, query: Query) -> Found:
+def search_result(features: FeatureSet, query: Query) -> SearchResult:
     """Answer a composed query."""
     weights = weights_like(features, query.like, {each.feature: each.weight for each in query.features})
     kept = allowed(features, query.without, query.like)
     named = dict.fromkeys([*(each.feature for each in query.features), *query.without])
     named.update(dict.fromkeys(np.argsort(-np.abs(weights), kind="stable")[: np.count_nonzero(weights)].tolist()))
-    return Found(
+    return SearchResult(
         query=query,
-        captions=captions(features, list(named)),
+        captions=tuple(features.caption(int(feature)) for feature in named),
         like=tuple(features.sample(row) for row in query.like),
-        left=int(kept.sum()),
+        candidates=int(kept.sum()),
         hits=search(features, weights, kept, query.top),
     )

@@ -1,27 +1,30 @@
-"""Codes as an index takes them: sparse, non-negative, finite."""
+"""Codes in the form that they are ranked in: sparse, float32, inactive entries removed."""
 
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from nonneg.codes import active, active_units
 from nonneg.compiled import Lists
 from nonneg.errors import InputError
 
+_BLOCK = 65_536  # rows of a memory map that are read together
+
 
 def checked_codes(codes: Any, features: int, name: str = "codes") -> sp.csr_array:
-    """`(rows, features)` in ascending order of features without zeros; one row may be given as `(features,)`."""
+    """Non-negative finite codes `(rows, features)`, sorted and without zeros; one row may come as `(features,)`."""
     if not sp.issparse(codes):
         codes = np.asarray(codes)
         codes = codes[None] if codes.ndim == 1 else codes
     if codes.ndim != 2 or codes.shape[1] != features:
-        raise InputError(f"{name} have shape {codes.shape}, expected (rows, {features}), as many features as indexed")
+        raise InputError(f"{name} have shape {codes.shape}, expected (rows, {features}), one column per feature")
     if codes.dtype.kind not in "fiu":
         raise InputError(f"{name} have dtype {codes.dtype}, expected numbers")
     csr = sp.csr_array(codes)
     values = csr.data
     if not (values >= 0).all() or not np.isfinite(values).all():
-        raise InputError(f"{name} hold negative, NaN or infinite values, expected non-negative finite ones")
+        raise InputError(f"{name} hold negative, NaN or infinite values, expected non-negative finite values")
     if not csr.has_canonical_format or not values.all():
         csr = csr.copy()
         csr.sum_duplicates()
@@ -35,22 +38,26 @@ def query_lists(codes: Any, features: int) -> Lists:
     return Lists(csr.indptr.astype(np.int64), csr.indices.astype(np.int64), csr.data.astype(np.float64))
 
 
-def unit_rows(codes: sp.csr_array) -> sp.csr_array:
-    """Rows brought to length 1; empty ones stay empty."""
-    lengths = np.sqrt(np.asarray(codes.multiply(codes).sum(axis=1, dtype=np.float64)).ravel())
-    scale = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    scaled = codes.data * np.repeat(scale, np.diff(codes.indptr))
-    return sp.csr_array((scaled, codes.indices, codes.indptr), shape=codes.shape)
+def ranked_codes(codes: Any, cosine: bool) -> sp.csr_array:
+    """Codes as every ranking sees them: float32, only active entries, rows of length 1 if `cosine` is true."""
+    csr = sp.csr_array(codes)
+    if cosine:
+        return active_units(csr).astype(np.float32)
+    is_active = active(csr)
+    if is_active.nnz < csr.nnz:
+        csr = sp.csr_array(csr.multiply(is_active))
+    with np.errstate(over="ignore"):  # reported below
+        stored = csr.astype(np.float32, copy=False)
+    if not np.isfinite(stored.data).all():
+        raise InputError("codes hold values beyond the range of float32, expected smaller values")
+    if not stored.data.all():  # values that float32 rounds to zero
+        stored = stored.copy()
+        stored.eliminate_zeros()
+    return stored
 
 
 def stored_codes(codes: Any, features: int, cosine: bool) -> sp.csr_array:
-    """What goes into an index: float32, of length 1 if `cosine` says so."""
+    """Checked codes in the form that an index stores."""
     csr = checked_codes(codes, features)
-    csr = unit_rows(csr.astype(np.float64)) if cosine else csr
-    with np.errstate(over="ignore"):  # said below
-        stored = csr.astype(np.float32, copy=False)
-    if stored.nnz and not np.isfinite(stored.data).all():
-        raise InputError("codes hold values that float32 cannot, expected smaller ones")
-    if not stored.data.all():  # what float32 rounds to nothing
-        stored.eliminate_zeros()
-    return stored
+    blocks = [ranked_codes(csr[start : start + _BLOCK], cosine) for start in range(0, csr.shape[0], _BLOCK)]
+    return sp.csr_array(sp.vstack(blocks, "csr")) if len(blocks) != 1 else blocks[0]

@@ -13,6 +13,7 @@ from nonneg.errors import InputError
 from nonneg.features import Features
 from nonneg.features._names import escaped
 from nonneg.payload import Array
+from nonneg.search._encoder import Encoder, encoder_for
 from nonneg.search._engine import Where
 from nonneg.search._index import Contribution, Index
 from nonneg.search._query import Feature, Query
@@ -128,9 +129,8 @@ def find(
     for feature, weight in query.features:
         code[feature_number(features, feature)] += weight
     for kind, given in query.inputs.items():
-        from nonneg.search._encode import encoded  # torch is slow to load
-
-        code += _unit(encoded(features, kind, given, run, sentence_model).toarray()[0].astype(np.float64))
+        encoder = _encoder(features, kind, run, sentence_model if kind == "text" else None)
+        code += _unit(encoder.codes(given).toarray()[0].astype(np.float64))
     code = np.maximum(code, 0)
     if not code.any():
         raise InputError("nothing is left of the query: no feature is above zero, expected one or more")
@@ -139,6 +139,19 @@ def find(
     found = index.query(code, query.k + len(named), Where(labels=labels, without=without))
     rows = [int(row) for row in found.rows[0] if row >= 0 and row not in named][: query.k]
     return Hits(query, _hits(features, index, code, rows))
+
+
+def _encoder(features: Features, kind: str, run: str | Path | None, sentence_model: str | None) -> Encoder:
+    if run is None:
+        raise InputError(f"{kind} is given without a run to encode it, expected the run that made the features")
+    encoder = encoder_for(features, run, sentence_model)
+    if encoder.kind == kind:
+        return encoder
+    if encoder.kind == "image":
+        raise InputError(f"{kind} is given, but {run} was trained on images, expected an image")
+    if kind == "text":
+        raise InputError("text is given without a sentence model, expected the one that made the vectors")
+    raise InputError(f"image is given, but {run} was fitted on vectors, expected a vector, or a text and its model")
 
 
 def feature_number(features: Features, given: Feature) -> int:

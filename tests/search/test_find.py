@@ -129,7 +129,7 @@ def test_features_as_people_type_them(given, feature):
         ({"like": ("s3",)}, "nothing is left of the query"),
         ({"minus": ("s1",)}, "the query names nothing to look for"),
         ({"like": "s1"}, "like is 's1', expected ids, a string each"),
-        ({"image": "x.png"}, "image is given, but no run to encode it"),
+        ({"image": "x.png"}, "image is given without a run"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(query, sentence, features):

@@ -1,0 +1,226 @@
+"""Codes of new samples: an image through a trained run; a vector or a text through a run of `nonneg convert`."""
+
+import io
+import json
+import threading
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from nonneg.durable import read_errors_as_input_errors
+from nonneg.errors import InputError
+from nonneg.extras import import_extra
+from nonneg.features import Features
+from nonneg.messages import one_line
+
+Kind = Literal["image", "vector", "text"]
+_MOST_PIXELS = 50_000_000  # of an image that is resized before the network sees it
+_MOST_PIXELS_UNRESIZED = 1_000_000
+
+
+def encoder_for(features: Features, run: str | Path, sentence_model: str | None = None) -> "Encoder":
+    """Return an encoder that makes codes of new samples for these features, or say why the run's model cannot.
+
+    The run's description is read and compared with the features; its weights are loaded when first used.
+
+    Args:
+        features: the codes will have their layer, and their selection and order of columns.
+        run: the run that made the features: a run trained on images or a run of `nonneg convert`; the folder of its
+            model or `hub:owner/name` work as well.
+        sentence_model: the sentence-transformers model that made the vectors of a run of `nonneg convert`; with it
+            the encoder takes texts instead of vectors.
+    """
+    described = _description(run)
+    if "encoder" in described:
+        is_projected = features.layer == "projector" and described.get("projector_depth") != 0
+        kind: Kind = "image"
+        width = described.get("features") if is_projected else None  # the width of an encoder is known once it is built
+    elif described.get("nonneg") == "NonNegativeEmbedding":
+        if features.layer == "encoder":
+            raise InputError(f"the features are of layer encoder, expected projector, the only layer of {run}")
+        kind, width = "vector" if sentence_model is None else "text", described.get("features")
+    else:
+        found = described.get("nonneg", "another model")
+        raise InputError(f"{run} holds {found}, expected a run trained on images or a run of nonneg convert")
+    if isinstance(width, int):
+        _check_width(features, width, str(run))
+    return Encoder(features, str(run), kind, sentence_model)
+
+
+def select_columns(codes: Any, features: Features, model: str = "the model") -> Any:
+    """Select and order the columns of a model's output as these features have them.
+
+    Args:
+        codes: `(rows, width)`, one column per output of the model, dense or sparse: codes, or a classifier's weights.
+        features: the features whose columns to take.
+        model: the name of the model in error messages.
+
+    Returns:
+        `(rows, features)`, of the kind of matrix it was given.
+
+    Example:
+        >>> features = Features(np.eye(3, dtype=np.float32)).with_columns([2, 0])
+        >>> select_columns(np.array([[1.0, 2.0, 3.0]]), features)
+        array([[3., 1.]])
+    """
+    _check_width(features, codes.shape[1], model)
+    columns = features.model_columns
+    return codes if columns is None else Features(codes).with_columns(columns).codes
+
+
+def _check_width(features: Features, width: int, model: str) -> None:
+    columns = features.model_columns
+    expected = features.shape[1] if columns is None else int(columns.max()) + 1
+    if width < expected or (columns is None and width > expected):
+        needed = f"{'' if columns is None else 'at least '}{expected}"
+        raise InputError(f"{model} makes codes of {width} features, expected {needed}: it did not make these features")
+
+
+class Encoder:
+    """Makes codes of new samples for a set of features. Use `encoder_for` to create one.
+
+    Attributes:
+        kind: what it takes: "image", "vector" or "text".
+        run: the run whose model it uses.
+    """
+
+    def __init__(self, features: Features, run: str, kind: Kind, sentence_model: str | None) -> None:
+        self.kind, self.run = kind, run
+        self._features, self._sentence_model = features, sentence_model
+        self._lock = threading.Lock()
+
+    def codes(self, sample: Any) -> sp.csr_array:
+        """Return the code `(1, features)` of one sample.
+
+        Args:
+            sample: an image as the bytes of its file or as a path; a vector as numbers or as the path of a file
+                that holds one; a text as a string.
+        """
+        with self._lock:
+            if self.kind == "image":
+                codes = image_codes(_image_bytes(sample), self._model, self._features.layer, _image_name(sample))
+            else:
+                vector = self._sentence_vector(sample) if self.kind == "text" else _vector(sample)
+                if vector.shape[1] != self._model.n_features_in_:
+                    found = f"the {self.kind} has {vector.shape[1]} numbers"
+                    raise InputError(f"{found}, expected {self._model.n_features_in_}, as {self.run} was fitted on")
+                codes = self._model.transform(vector)
+        return sp.csr_array(select_columns(codes, self._features, self.run))
+
+    @cached_property
+    def _model(self) -> Any:
+        if self.kind == "image":
+            from nonneg.models import load
+
+            return load(self.run)
+        from nonneg.convert import NonNegativeEmbedding
+
+        return NonNegativeEmbedding.from_pretrained(self.run)
+
+    def _sentence_vector(self, text: str) -> Any:
+        try:
+            return np.asarray(self._sentences.encode([text], show_progress_bar=False), np.float32)
+        except InputError:
+            raise
+        except Exception as error:  # files, the network and the model each raise their own family of errors
+            raise InputError(f"sentence model {self._sentence_model!r} cannot be used: {one_line(error)}") from error
+
+    @cached_property
+    def _sentences(self) -> Any:
+        library = import_extra("sentence_transformers", str(self._sentence_model), extra="sentence")
+        return library.SentenceTransformer(self._sentence_model)
+
+
+def _description(run: str | Path) -> dict[str, Any]:
+    if isinstance(run, str) and run.startswith("hub:"):
+        from nonneg.models import fetched
+
+        folder = fetched(run)
+    else:
+        folder = Path(run)
+    config = (folder / "model" if (folder / "model").is_dir() else folder) / "config.json"
+    with read_errors_as_input_errors(config):
+        if not config.is_file():
+            raise InputError(
+                f"{run} holds no model: {config} is missing, expected a finished run of nonneg train or nonneg convert"
+            )
+        content = config.read_bytes()
+    try:
+        described = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{config} is damaged: it is not JSON") from error
+    if not isinstance(described, dict):
+        raise InputError(f"{config} is damaged: it holds a {type(described).__name__}, expected an object")
+    return described
+
+
+def _image_name(sample: Any) -> str:
+    return "the image" if isinstance(sample, bytes) else str(sample)
+
+
+def _image_bytes(sample: bytes | str | Path) -> bytes:
+    from nonneg.modalities.images.sources._decode import MOST_BYTES, too_long
+
+    if isinstance(sample, bytes):
+        return sample
+    path = Path(sample)
+    with read_errors_as_input_errors(path):
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is not a regular file, expected an image")
+        if path.stat().st_size > MOST_BYTES:
+            raise InputError(f"{path} is no image: {too_long(path.stat().st_size)}")
+        return path.read_bytes()
+
+
+def image_codes(content: bytes, model: Any, layer: Any, name: str) -> Any:
+    """Return a model's output `(1, width)` for an encoded image, resized and cropped as for the model's training.
+
+    Args:
+        content: the bytes of an image file.
+        model: a trained model.
+        layer: "encoder" or "projector".
+        name: the name of the image in error messages.
+    """
+    from PIL import Image
+
+    from nonneg.modalities.images.sources._decode import BrokenImageError, decode
+    from nonneg.models import source_for
+
+    size = model.config.resize or model.config.image_size
+    try:
+        with Image.open(io.BytesIO(content)) as opened:
+            width, height = opened.size
+        most = _MOST_PIXELS if size else _MOST_PIXELS_UNRESIZED
+        if width * height > most:
+            raise InputError(f"{name} has {width} x {height} pixels, expected at most {most:,} in all")
+        pixels = decode(content, size)
+    except (BrokenImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:
+        raise InputError(f"{name} cannot be read as an image: {one_line(error)}") from error
+    if model.config.channels == 1:
+        pixels = np.asarray(Image.fromarray(pixels).convert("L"))[..., None]
+    source: Any = pixels[None]  # an array is a data set, too
+    return model.embed(source_for(model, source, progress=False), layer, media=False).codes
+
+
+def _vector(sample: Any) -> Any:
+    if isinstance(sample, str | Path):
+        from nonneg.tables import open_vectors
+
+        path = Path(sample)
+        if path.suffix == ".npy" and path.is_file():
+            try:
+                with read_errors_as_input_errors(path):
+                    vector = np.atleast_2d(np.load(path, allow_pickle=False))
+            except (ValueError, EOFError) as error:
+                raise InputError(f"{path} is not a plain NumPy array, expected one vector") from error
+        else:
+            vector = np.asarray(open_vectors(str(sample), progress=False))
+        name = str(sample)
+    else:
+        vector, name = np.atleast_2d(np.asarray(sample)), "the vector"
+    if vector.ndim != 2 or len(vector) != 1 or vector.dtype.kind not in "fiu" or not np.isfinite(vector).all():
+        raise InputError(f"{name} holds {vector.dtype} of shape {vector.shape}, expected one vector of finite numbers")
+    return vector

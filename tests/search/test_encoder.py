@@ -1,0 +1,186 @@
+"""Encoders of new images, vectors and texts: their codes fit the features."""
+
+import io
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from PIL import Image
+
+from nonneg import Features, InputError
+from nonneg.convert import NonNegativeEmbedding, convert_file
+from nonneg.evaluate import reordered
+from nonneg.models import Model, ModelConfig, embed_data
+from nonneg.search import Query, encoder_for, find, search_folder, select_columns
+from nonneg.select import keep
+
+
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory):
+    """A folder with vectors of six clusters and a run of `nonneg convert` on them."""
+    folder = tmp_path_factory.mktemp("converted")
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(6, 24))
+    vectors = (centres[np.arange(200) % 6] + 0.4 * rng.normal(size=(200, 24))).astype(np.float32)
+    np.save(folder / "v.npy", vectors)
+    np.save(folder / "one.npy", vectors[7])
+    embedding = NonNegativeEmbedding(24, 4, max_iter=20, random_state=0, device="cpu")
+    convert_file(str(folder / "v.npy"), folder / "run", embedding=embedding, progress=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a run of a network with random weights and the digits' features by it, of both layers."""
+    folder = tmp_path_factory.mktemp("trained")
+    torch.manual_seed(0)
+    Model(ModelConfig("convnet_8", channels=1, features=32, image_size=8)).save(folder / "run" / "model")
+    embed_data(str(folder / "run"), "digits", folder / "digits.features", split="test", layer="both", progress=False)
+    return folder
+
+
+def test_a_vector_gets_the_same_code_as_its_row_in_the_features(converted):
+    features = Features.load(converted / "run.features")
+    encoder = encoder_for(features, converted / "run")
+    assert encoder.kind == "vector"
+    for vector in (str(converted / "one.npy"), np.load(converted / "one.npy")):
+        np.testing.assert_allclose(encoder.codes(vector).toarray()[0], features.codes[[7]].toarray()[0], atol=1e-6)
+
+
+def test_the_run_beside_the_features_is_the_default(converted):
+    hits = search_folder(converted / "run.features", Query(vector=str(converted / "one.npy"), k=3))
+    assert hits[0].id == "7" and hits[0].score == pytest.approx(1, abs=1e-5)
+    assert search_folder(converted / "run", Query(vector=str(converted / "one.npy"), k=3)) == hits
+
+
+@pytest.mark.parametrize("layer", ["projector", "encoder"])
+def test_an_image_gets_the_same_code_as_its_sample_at_either_layer(trained, tmp_path, layer):
+    features = Features.load(trained / f"digits-{layer}.features")
+    Image.open(io.BytesIO(features.media(5))).save(tmp_path / "five.png")
+    encoder = encoder_for(features, trained / "run")
+    assert encoder.kind == "image"
+    for image in (str(tmp_path / "five.png"), features.media(5)):
+        np.testing.assert_allclose(
+            encoder.codes(image).toarray()[0], sp.csr_array(features.codes).toarray()[5], atol=1e-5
+        )
+
+
+def test_a_larger_image_is_resized_as_the_run_expects(trained, tmp_path):
+    features = Features.load(trained / "digits-projector.features")
+    Image.new("RGB", (50, 30), (90, 20, 10)).save(tmp_path / "photo.jpg")
+    assert encoder_for(features, trained / "run").codes(tmp_path / "photo.jpg").shape == (1, 32)
+
+
+def test_selected_and_reordered_features_get_their_columns(converted):
+    features = Features.load(converted / "run.features")
+    vector = str(converted / "one.npy")
+    fewer = keep(keep(features, [9, 3, 5, 7]), [2, 0])
+    whole = encoder_for(features, converted / "run").codes(vector).toarray()
+    np.testing.assert_array_equal(encoder_for(fewer, converted / "run").codes(vector).toarray(), whole[:, [5, 9]])
+    again = reordered(Features(features.codes[:, ::-1]), features)
+    np.testing.assert_allclose(
+        encoder_for(again, converted / "run").codes(vector).toarray(), again.codes[[7]].toarray(), atol=1e-6
+    )
+
+
+def test_select_columns_keeps_the_kind_of_matrix_and_fills_empty_columns_with_zeros():
+    features = Features(np.eye(3, dtype=np.float32)).with_columns([2, -1, 0])
+    weights = np.array([[1.0, -2.0, 3.0], [4.0, 5.0, 6.0]])
+    np.testing.assert_array_equal(select_columns(weights, features), [[3, 0, 1], [6, 0, 4]])
+    assert select_columns(sp.csr_array(weights), features).format == "csr"
+    with pytest.raises(InputError, match="head makes codes of 2 features, expected at least 3"):
+        select_columns(weights[:, :2], features, "head")
+
+
+def test_a_run_of_another_width_or_layer_is_an_error_before_anything_is_loaded(converted, trained):
+    narrow = Features(np.eye(5, dtype=np.float32))
+    beyond = Features(np.eye(99, dtype=np.float32)).with_columns([98])
+    encoder_layer = Features(np.eye(24, dtype=np.float32), provenance={"layer": "encoder"})
+    for features, run, found in (
+        (narrow, converted / "run", "run makes codes of 24 features, expected 5"),
+        (narrow, trained / "run", "run makes codes of 32 features, expected 5"),
+        (beyond, converted / "run", "run makes codes of 24 features, expected at least 99"),
+        (encoder_layer, converted / "run", "layer encoder, expected projector"),
+    ):
+        with pytest.raises(InputError, match=found):
+            encoder_for(features, run)
+    other_width = encoder_for(Features(np.eye(5, dtype=np.float32), provenance={"layer": "encoder"}), trained / "run")
+    with pytest.raises(InputError, match=r"run makes codes of \d+ features, expected 5"):
+        other_width.codes(Features.load(trained / "digits-encoder.features").media(0))
+
+
+def test_a_text_gets_the_code_of_its_sentence_vector(converted, tmp_path):
+    library = pytest.importorskip("sentence_transformers", exc_type=ImportError)
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    words = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "moon", "rises"])}
+    BertTokenizerFast(vocab=words).save_pretrained(tmp_path / "bert")
+    shape = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    BertModel(BertConfig(vocab_size=8, max_position_embeddings=16, **shape)).save_pretrained(tmp_path / "bert")
+    parts = [Transformer(str(tmp_path / "bert")), Pooling(24, pooling_mode="mean")]
+    model = library.SentenceTransformer(modules=parts, device="cpu")
+    model.save(str(tmp_path / "model"))
+    features = Features.load(converted / "run.features")
+    encoder = encoder_for(features, converted / "run", str(tmp_path / "model"))
+    assert encoder.kind == "text"
+    code = encoder.codes("the moon rises")
+    embedding = NonNegativeEmbedding.from_pretrained(converted / "run")
+    np.testing.assert_allclose(
+        code.toarray(), embedding.transform(model.encode(["the moon rises"])).toarray(), atol=1e-6
+    )
+
+
+def test_an_input_of_another_kind_than_the_run_takes_is_an_error(trained, converted):
+    query = Query(vector=str(converted / "one.npy"))
+    with pytest.raises(InputError, match=r"vector is given, but .*run was trained on images"):
+        search_folder(trained / "digits-projector.features", query, run=str(trained / "run"))
+
+
+@pytest.mark.parametrize(
+    ("query", "run", "found"),
+    [
+        ({"vector": "v.npy"}, "run", r"v.npy.*\(200, 24\).*one vector"),
+        ({"vector": "nowhere.npy"}, "run", "nowhere.npy"),
+        ({"vector": "short.npy"}, "run", "vector has 3 numbers, expected 24"),
+        ({"text": "moon"}, "run", "text is given without a sentence model"),
+        ({"image": "one.npy"}, "run", "image is given, but .*run was fitted on vectors"),
+        ({"vector": "one.npy"}, "nowhere", "nowhere holds no model"),
+    ],
+)
+def test_an_input_that_cannot_be_encoded_is_an_error(query, run, found, converted):
+    np.save(converted / "short.npy", np.ones(3))
+    query = {kind: value if kind == "text" else str(converted / value) for kind, value in query.items()}
+    with pytest.raises(InputError, match=found):
+        find(Features.load(converted / "run.features"), Query(**query), run=converted / run)
+
+
+def test_a_file_that_is_not_an_image_or_a_huge_image_is_an_error(trained, tmp_path):
+    encoder = encoder_for(Features.load(trained / "digits-projector.features"), trained / "run")
+    (tmp_path / "x.png").write_text("no image")
+    with pytest.raises(InputError, match=r"x.png cannot be read as an image"):
+        encoder.codes(tmp_path / "x.png")
+    Image.new("1", (10_000, 8_000)).save(tmp_path / "huge.png")
+    with pytest.raises(InputError, match=r"huge.png has 10000 x 8000 pixels"):
+        encoder.codes(tmp_path / "huge.png")
+    with pytest.raises(InputError, match="the image cannot be read"):
+        encoder.codes(b"")
+
+
+@pytest.mark.parametrize(
+    ("config", "found"), [(b"{", "not JSON"), (b"[]", "list"), (b'{"nonneg": "NonNegativePair"}', "NonNegativePair")]
+)
+def test_a_damaged_or_unknown_run_is_an_error(features, tmp_path, config, found):
+    (tmp_path / "config.json").write_bytes(config)
+    with pytest.raises(InputError, match=found):
+        encoder_for(features, tmp_path)
+
+
+def test_features_that_name_no_run_need_one(tmp_path, features):
+    plain = features.save(tmp_path / "x.features")
+    with pytest.raises(InputError, match=r"x.features .*--run"):
+        search_folder(plain, Query(vector="v.npy"))
+    named = Features(features.codes, provenance={"run": "gone"}).save(tmp_path / "y.features")
+    with pytest.raises(InputError, match=r"run gone.*--run"):
+        search_folder(named, Query(vector="v.npy"))

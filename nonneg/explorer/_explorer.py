@@ -7,13 +7,13 @@ from functools import cached_property
 from nonneg.errors import InputError
 from nonneg.explorer import _answers as answers
 from nonneg.explorer._comparison import comparison
-from nonneg.explorer._encode import ImageEncoder, TextEncoder
 from nonneg.explorer._feature_page import feature_page
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._glass import GlassBox
 from nonneg.explorer._name_score import name_score
 from nonneg.explorer._overview import figures, overview
 from nonneg.explorer._sample_page import encoded, sample_page, search_result
+from nonneg.search import Encoder
 
 STRIP = 9
 
@@ -37,7 +37,7 @@ class Explorer:
     def __init__(
         self,
         sets: Sequence[FeatureSet],
-        encoders: Sequence[ImageEncoder | TextEncoder | None] = (),
+        encoders: Sequence[Encoder | None] = (),
         glass_boxes: Sequence[GlassBox | None] = (),
     ) -> None:
         if not 1 <= len(sets) <= 2:
@@ -54,7 +54,7 @@ class Explorer:
             features.prepare()
 
     def overview(self, can_write: bool = True) -> answers.Overview:
-        return overview(self.sets, can_write, [e.kind if e is not None else None for e in self.encoders])
+        return overview(self.sets, can_write, [self._input_kind(number) for number in range(len(self.sets))])
 
     def figures(self, number: int) -> answers.Figures:
         features = self._set(number)
@@ -99,20 +99,19 @@ class Explorer:
             name_score=name_score(features, feature, features.column(feature)[0]),
         )
 
-    def encode_text(self, number: int, text: str) -> answers.Encoded:
+    def encode(self, number: int, sample: bytes | str) -> answers.Encoded:
+        """Encode a new image, given as the bytes of its file, or a new text."""
         features, encoder = self._set(number), self.encoders[number]
-        if not isinstance(encoder, TextEncoder):
-            raise InputError(
-                f"{features.name} was opened without a sentence model, expected a run of nonneg convert and"
-                " --sentence-model"
-            )
-        return encoded(features, encoder.codes(text))
+        kind = "text" if isinstance(sample, str) else "image"
+        if encoder is None or self._input_kind(number) != kind:
+            run = "a run of nonneg convert and its --sentence-model" if kind == "text" else "a run trained on images"
+            raise InputError(f"{features.name} was opened without a model for {kind}s, expected {run}")
+        return encoded(features, encoder.codes(sample).toarray()[0])
 
-    def encode(self, number: int, picture: bytes) -> answers.Encoded:
-        features, encoder = self._set(number), self.encoders[number]
-        if not isinstance(encoder, ImageEncoder):
-            raise InputError(f"{features.name} was opened without its model, expected a trained run")
-        return encoded(features, encoder.codes(picture))
+    def _input_kind(self, number: int) -> answers.Kind | None:
+        """What the encoder of a set takes on the page, which cannot send vectors."""
+        encoder = self.encoders[number]
+        return None if encoder is None or encoder.kind == "vector" else encoder.kind
 
     def comparison(self) -> answers.Comparison:
         if len(self.sets) < 2:

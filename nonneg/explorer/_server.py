@@ -124,7 +124,7 @@ def _add_commands(app: FastAPI, explorer: Explorer) -> None:
     @app.post("/api/sets/{number}/encode-text", responses=_PROBLEMS)
     def encode_text(number: int, given: answers.NewText) -> answers.Encoded:
         """Return the active features of a new text, which is not stored."""
-        return explorer.encode_text(number, given.text)
+        return explorer.encode(number, given.text)
 
     @app.post("/api/sets/{number}/encode", responses=_PROBLEMS)
     async def encode(number: int, request: Request) -> answers.Encoded:

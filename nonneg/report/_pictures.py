@@ -28,7 +28,7 @@ def write_pictures(folder: Path, sides: Mapping[str, Features]) -> dict[str, Pat
     consistency = {name: metrics.class_consistency(f.codes, f.labels) for name, f in sides.items()}
     for name, features in sides.items():
         if strongest := _strongest(features):
-            shuffled = np.random.default_rng(0).permutation(features.labels)
+            shuffled = np.random.default_rng(0).permutation(np.asarray(features.labels))
             share, chance = (_top_consistency(labels, strongest) for labels in (features.labels, shuffled))
             caption = (
                 f"{name}: the {_SAMPLES} strongest samples of features evenly spaced over the ranking by expected"

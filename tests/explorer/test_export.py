@@ -3,7 +3,10 @@
 import functools
 import http.server
 import json
+import subprocess
+import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -185,3 +188,34 @@ def test_a_copy_restores_the_scroll_position_and_explains_missing_pages(ncl, sta
     for place in ("compose", "reference"):
         page.goto(f"{address}/#/{place}")
         page.get_by_text("not part of a static copy").wait_for()
+
+
+def test_an_export_removes_the_leftovers_of_a_killed_one(tmp_path):
+    features, site = made(tmp_path, samples=2000), tmp_path / "site"
+    process = subprocess.Popen([sys.executable, "-m", "nonneg", "export", str(features), str(site)])
+    while not list(site.glob(".nonneg-tmp-*/data/sets/0/*")):
+        assert process.poll() is None
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    assert list(site.glob(".*")) and not (site / "index.html").exists()
+    export(features, out=site, samples=3, progress=False)
+    assert not list(site.glob(".*")) and (site / "index.html").exists()
+
+
+def test_leftovers_are_removed_even_if_the_export_is_refused(tmp_path):
+    features = made(tmp_path)
+    site = export(features, out=tmp_path / "site", samples=3, progress=False)
+    (site / ".nonneg-tmp-folder" / "data").mkdir(parents=True)
+    (site / ".nonneg-tmp-file").write_bytes(b"half of a marker")
+    with pytest.raises(InputError, match="overwrite"):
+        export(features, out=site, progress=False)
+    assert not list(site.glob(".*"))
+
+
+def test_temporary_files_of_other_folders_are_left_alone(tmp_path):
+    features = made(tmp_path)
+    (features / ".nonneg-tmp-file").write_bytes(b"being written by another process")
+    with pytest.raises(InputError, match="holds other files"):
+        export(features, out=features, progress=False)
+    assert (features / ".nonneg-tmp-file").exists()

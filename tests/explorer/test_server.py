@@ -251,7 +251,7 @@ def test_a_text_is_encoded_by_its_sentence_model_and_the_run(converted, monkeypa
         refused = asks.post("/api/sets/0/encode-text", json={"text": "7"})
         assert refused.status_code == 422 and "sentence model 'other' cannot be used: no such model" in refused.text
     with Page(open_explorer([made.run]), port=0) as page, httpx.Client(base_url=page.url) as asks:
-        assert "without a sentence model" in asks.post("/api/sets/0/encode-text", json={"text": "7"}).text
+        assert "--sentence-model" in asks.post("/api/sets/0/encode-text", json={"text": "7"}).text
     with pytest.raises(InputError, match="expected a run of nonneg convert with it"):
         open_explorer([made.features], "rows")
 
@@ -323,3 +323,9 @@ def test_images_that_browsers_cannot_show_are_not_offered(client):
 def test_any_loopback_address_can_be_used(folder):
     with Page(open_explorer([folder]), host="127.0.0.2", port=0) as page:
         assert httpx.get(page.url).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["", " ", "not a host", "x" * 300])
+def test_an_invalid_host_is_an_error(folder, host):
+    with pytest.raises(InputError, match=f"host.*{host}"):
+        explore(folder, host=host, port=0, block=False)

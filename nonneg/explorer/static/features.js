@@ -104,11 +104,11 @@ export async function featuresPage({ set, overview, parameters }) {
   return element("section", {},
     element("div", { class: "head" },
       element("h1", {}, "Features"), setChoice(set, (number) => address({ set: number || "", page: "" }))),
-    element("p", { class: "clamped" }, summary, ` of ${count(samples)} ${kind(set, samples)}. `,
+    element("p", { class: "clamped" }, summary, `, computed from ${count(samples)} ${kind(set, samples)}. `,
       (words.length > 0 || limited)
         && element("a", { href: address({ q: "", min_active: "", max_active: "", min_consistency: "", page: "" }) }, "Show all"),
       !words.length && !limited && dead > 0 && element("a", { href: address({ all: all ? "" : 1, page: "" }) },
-        all ? "Hide inactive features" : `Show ${counted(dead, "feature that is never active", "features that are never active")}`),
+        all ? "Hide features that are never active" : `Show ${counted(dead, "feature that is never active", "features that are never active")}`),
       omitted > 0 && ` ${counted(omitted, "less active feature is", "less active features are")} not in this copy.`),
     element("div", { class: "sortby" },
       element("label", {}, "Sort by ",

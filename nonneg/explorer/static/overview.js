@@ -97,7 +97,7 @@ function figures(set, { sets }, heading) {
   return element("section", {}, element(heading, {}, "Statistics"),
     element("div", { class: "figures" },
       statistic(`${figure(each.active_mean)} of ${count(each.features)}`,
-        `features are active on a ${kind(set, 1)} on average. ${counted(each.live, "feature is", "features are")} active on at`
+        `features are active per ${kind(set, 1)} on average. ${counted(each.live, "feature is", "features are")} active on at`
         + ` least one ${kind(set, 1)}, ${often} on more than half of the ${each.kind}.`,
         activeShare(each.active_mean, each.features)),
       statistic(each.dead ? `${count(each.dead)} never active` : "All features are used",

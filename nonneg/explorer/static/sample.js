@@ -68,7 +68,7 @@ function prediction(set, whole, page, off) {
     element("p", { class: "change clamped" }, dataText(label), `, probability ${percent(probability)}`, off.size ? change : "", "."),
     element("p", { class: "soft" }, evidence.length
       ? "In this classifier, a feature only adds evidence for a class. The strongest evidence for this class:"
-      : "No active feature is evidence for this class; the prediction comes from the class frequencies."),
+      : "No active feature is evidence for this class; its score is the intercept alone."),
     missing > 0 && element("p", { class: "soft" },
       `${counted(missing, "feature of the classifier is", "features of the classifier are")} not in this set and ${missing === 1 ? "counts" : "count"} as 0.`),
     element("ul", { class: "plain" }, evidence.map(({ caption, value }) =>
@@ -117,7 +117,7 @@ export async function samplePage({ set, number, parameters }) {
         element("a", { href: href(`/sample/${number}`, forSet(set)) }, "Restore all")),
       neighbours.length
         ? hits(set, neighbours, placesOf([...titles.keys()]), titles, { before: off.size ? before : null })
-        : element("p", {}, `No other ${one} shares a feature with it.`)),
+        : element("p", {}, `No other ${one} shares ${off.size ? "one of the remaining features" : "a feature with it"}.`)),
     !isStatic && element("p", { class: "buttons" },
       element("a", { class: "button", href: href("/compose", forSet(set, { like: number })) }, `Search with this ${one}`)));
 }

@@ -137,7 +137,7 @@ class _Selection:
         wanted = dict.fromkeys([example, *(row for row in rows if row >= 0)])
         self.rows = sorted(itertools.islice(wanted, max_samples))
         self.shown: set[int] = set()
-        first = features.features.media(0) if features.features.kind == "images" else None
+        first = features.features.media(0)
         self.extension = _EXTENSIONS.get(content_type(first) or "", "png")
 
     def description(self) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def _write(folder: Path, name: str, answer: Answer, selections: Sequence[_Select
 
 
 def _write_pictures(folder: Path, selection: _Selection) -> None:
-    if selection.set.features.kind != "images":
+    if not selection.set.features.has_media:
         return
     with os_errors_as_input_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)

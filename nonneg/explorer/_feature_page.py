@@ -9,6 +9,7 @@ from nonneg.explorer._answers import Band, FeaturePage, Histogram, LabelShare, R
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._name_score import name_score
 from nonneg.explorer._search import search
+from nonneg.labels import is_labelled
 
 Array = npt.NDArray[Any]
 _BINS, _STRONGEST, _BAND, _NEAR_MISSES, _RELATED, _LABELS = 30, 18, 9, 9, 6, 12
@@ -27,7 +28,7 @@ def feature_page(features: FeatureSet, feature: int) -> FeaturePage:
         bands=_bands(features, rows, values),
         near_misses=_near_misses(features, feature, rows),
         labels=_labels(features, feature),
-        labelled=0 if known is None else int((np.asarray(known)[rows] >= 0).sum()),
+        labelled=0 if known is None else int(is_labelled(known[rows]).sum()),
         co_active=_related(features, features.products[feature].copy(), feature, rows),
         similar=_related(features, _profile_cosines(features, feature), feature, rows),
         history=features.names.history(feature),

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from nonneg.codes import unit_rows
 from nonneg.explorer._answers import Caption, FeatureRow, Sample
 from nonneg.explorer._labels import label_counts
-from nonneg.explorer._media import SIGNATURE_BYTES, content_type
+from nonneg.explorer._media import content_type
 from nonneg.explorer._names import Names
 from nonneg.features import Features
 
@@ -43,7 +43,7 @@ class FeatureSet:
         self.key = secrets.token_hex(4)  # part of image addresses, so that browsers do not reuse images of other sets
         self.units, self.active, self.expected = features.units, features.active, features.expected_activation
         self._active_rows = features.units.astype(bool).tocsc()
-        self._has_pictures = "media" in features.samples.column_names
+        self._has_pixels = features.has_media and features.pixels is not None
         self.labels = label_counts(features)
         self._lock = threading.RLock()
         self._hints: dict[int, str] | None = None
@@ -71,10 +71,8 @@ class FeatureSet:
 
     def _has_picture(self, row: int) -> bool:
         """Whether the sample has an image that browsers can show."""
-        if not self._has_pictures:
-            return False
-        media = self.features.samples["media"][int(row)]
-        return media.is_valid and content_type(bytes(media.as_buffer()[:SIGNATURE_BYTES])) is not None
+        # Pixels are always shown as PNG; encoding one to find that out would be slow.
+        return self._has_pixels or content_type(self.features.media(int(row))) is not None
 
     def column(self, feature: int) -> tuple[Array, Array]:
         """Rows on which a feature is active and its values there, in ascending order of the values."""

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nonneg.features import Features
+from nonneg.labels import is_labelled
 
 Array = npt.NDArray[Any]
 
@@ -47,9 +48,8 @@ def label_counts(features: Features) -> LabelCounts | None:
         array([ 1.,  1., nan])
     """
     labels, units = features.labels, features.units
-    if labels is None or not (labels >= 0).any():
+    if labels is None or not (is_known := is_labelled(labels)).any():
         return None
-    is_known = labels >= 0
     found, numbers = np.unique(labels[is_known], return_inverse=True)
     number = np.full(len(labels), -1)
     number[is_known] = numbers

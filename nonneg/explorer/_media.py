@@ -6,7 +6,6 @@ _SIGNATURES = {
     b"GIF87a": "image/gif",
     b"GIF89a": "image/gif",
 }
-SIGNATURE_BYTES = 12
 
 
 def content_type(content: bytes | None) -> str | None:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from nonneg.explorer._answers import NameScore
 from nonneg.explorer._feature_set import FeatureSet
+from nonneg.labels import is_labelled
 
 Array = npt.NDArray[Any]
 _MIN_SAMPLES = 5  # active and inactive samples per half
@@ -62,7 +63,7 @@ def _criteria(features: FeatureSet, name: str) -> list[tuple[str, Any]]:
     if features.features.labels is None:
         return found
     labels = np.asarray(features.features.labels)
-    for label in np.unique(labels[labels >= 0]).tolist():
+    for label in np.unique(labels[is_labelled(labels)]).tolist():
         label_name = features.features.label_name(label)
         if _share_a_word(words, _WORD.findall(label_name.lower())):
             found.append((f"the label “{label_name}”", lambda rows, label=label: labels[rows] == label))

@@ -12,6 +12,7 @@ from nonneg import metrics
 from nonneg.durable import write_atomically
 from nonneg.errors import InputError
 from nonneg.features import Features
+from nonneg.labels import is_labelled
 from nonneg.report import _figures
 from nonneg.report._page import live_correlation, most_active
 
@@ -65,7 +66,7 @@ def _strongest(features: Features) -> list[tuple[int, ...]]:
 
 def _top_consistency(labels: Any, strongest: Sequence[tuple[int, ...]]) -> float:
     """Return the share of the most common label among the strongest samples, averaged over features."""
-    labelled = (some[some >= 0] for some in np.asarray(labels)[np.array(strongest)])
+    labelled = (some[is_labelled(some)] for some in np.asarray(labels)[np.array(strongest)])
     shares = [np.unique(some, return_counts=True)[1].max() / len(some) for some in labelled if len(some)]
     return float(np.mean(shares)) if shares else float("nan")
 

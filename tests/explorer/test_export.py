@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from nonneg import Features, InputError
 from nonneg.durable import folder_lock
@@ -103,6 +104,13 @@ def test_a_copy_is_limited_and_contains_every_image_it_shows(tmp_path):
         json.loads(path.read_text(), object_hook=lambda found: shown.add(found["row"]) if "has_picture" in found else 0)
     pictures = {int(path.stem): path.read_bytes() for path in (site / "media/0").iterdir()}
     assert shown <= set(pictures) and all(content == picture(row) for row, content in pictures.items())
+
+
+def test_a_copy_of_pixels_contains_png_files(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 3, 3, 1), np.uint8)
+    site = export(Features(np.eye(4, dtype=np.float32), pixels=pixels), out=tmp_path / "site", progress=False)
+    for row in range(4):
+        np.testing.assert_array_equal(np.asarray(Image.open(site / f"media/0/{row}.png")), pixels[row, ..., 0])
 
 
 def test_export_replaces_only_earlier_copies(tmp_path):

@@ -197,7 +197,7 @@ def test_texts_are_shown_with_distinctive_words_and_similar_texts(serve, visit):
     topics = [
         ["goal", "match", "team", "coach"],
         ["market", "price", "stock", "bank"],
-        ["rain", "wind", "storm", "fog"],
+        ["rain", "wind", "storm", "cloud"],
     ]
     topic = np.arange(300) % 3
     texts = [" ".join(generator.permutation(topics[number])) for number in topic]

@@ -14,21 +14,13 @@ from nonneg.report._figures import curves
 LABELS = np.arange(200) % 10
 
 
-def pngs(images) -> list[bytes]:
-    """The images as PNG files."""
-    buffers = [io.BytesIO() for _ in images]
-    for image, buffer in zip(images, buffers, strict=True):
-        Image.fromarray(image).save(buffer, "png")
-    return [buffer.getvalue() for buffer in buffers]
-
-
 def features_of(active: int, labels=LABELS, side: int = 8) -> Features:
     """20 features, each active on `active` samples of one class; the brightness of an image is its class."""
     codes = np.zeros((200, 20), np.float32)
     for feature in range(20):
         codes[np.flatnonzero(feature % 10 == LABELS)[:active], feature] = 20 - feature
     shades = (LABELS * 25).astype(np.uint8)
-    return Features(codes, labels=labels, media=pngs(np.tile(shades[:, None, None, None], (1, side, side, 3))))
+    return Features(codes, labels=labels, pixels=np.tile(shades[:, None, None, None], (1, side, side, 3)))
 
 
 def sheet(file):
@@ -61,7 +53,7 @@ def test_unlabelled_samples_do_not_count_as_a_class(tmp_path):
 
 def test_small_images_are_enlarged_without_smoothing(tmp_path):
     images = np.random.default_rng(0).integers(0, 256, (200, 8, 8, 3), np.uint8)
-    features = Features(np.eye(10, dtype=np.float32)[LABELS], labels=LABELS, media=pngs(images))
+    features = Features(np.eye(10, dtype=np.float32)[LABELS], labels=LABELS, pixels=images)
     pixels = sheet(next(iter(write_pictures(tmp_path, {"NCL": features}).values())))
     np.testing.assert_array_equal(pixels[:64, :64], np.repeat(np.repeat(images[0], 8, 0), 8, 1))
 

@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from benchmarks.hardware import described
 from nonneg import Features, NonNegativeEmbedding
 from nonneg.search import Found, Index
-from nonneg.search._kernel import cores
+from nonneg.search._scoring import cores
 from nonneg.tables import open_vectors, read_column
 
 FEATURES, ACTIVE, BEST, BATCH = 4_096, 32, 10, 256

@@ -20,33 +20,37 @@ def search(
     without: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")] = (),
     label: str | None = None,
     k: int | None = None,
+    cosine: bool = True,
     query: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     save: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     index: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
     run: Annotated[str | None, tyro.conf.arg(metavar="RUN")] = None,
     sentence_model: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
+    uri: str = "",
     json: bool = False,
 ) -> None:
-    """Find samples by others, by features, by a new image, vector or text; each hit says which features made it one.
+    """Search samples by other samples, by features, or by a new image, vector or text; each hit shows its reasons.
 
-    Options that name something can be given several times. Features go by their number or their name.
+    --like, --minus, --feature and --without can be given several times. Features are given by number or by name.
 
     Args:
         features: a features folder, or a run with features beside it.
-        like: a sample to be like.
-        minus: a sample to be unlike; what falls below zero by that is off.
-        feature: a feature and how much of it: 17:1.0, wheels:0.5, wheels; a name that ends like a weight is a name.
+        like: a sample that hits should resemble.
+        minus: a sample that hits should not resemble.
+        feature: a feature and its weight: 17:1.0, wheels:0.5, or wheels for a weight of 1.
         image: an image file, encoded by the trained run that made the features.
-        vector: a file with one vector, encoded by the run of nonneg convert that made them.
-        text: a text, encoded by the sentence model and that run.
-        without: leave out samples on which this feature is active.
+        vector: a file with one vector, encoded by the run of nonneg convert that made the features.
+        text: a text, encoded by the sentence model and the run of nonneg convert that made the features.
+        without: exclude samples on which this feature is active.
         label: only samples with this label.
-        k: how many hits at most; 10 if left out.
-        query: run a saved query again; nothing else can be asked then.
-        save: write the query to a JSON file, a new one or one of an earlier query.
-        index: where the index is; NAME.index beside NAME.features, or none, if left out.
-        run: the run that made the features; the one they name, beside them, if left out.
-        sentence_model: of sentence-transformers, for --text.
+        k: the largest number of hits, 10 by default.
+        cosine: rank by cosine similarity; --no-cosine ranks by the inner product.
+        query: run a saved query; it replaces the options above.
+        save: save the query as a JSON file, which may replace an earlier query.
+        index: the index's folder; NAME.index beside NAME.features by default, if it exists.
+        run: the run that made the features; by default, the run that they name, if it is beside them.
+        sentence_model: the sentence-transformers model for --text.
+        uri: the address of the Milvus cluster that holds the index; MILVUS_URI by default.
         json: print hits with all contributions as JSON.
     """
     from nonneg.search import Query, parsed_features, search_folder
@@ -54,7 +58,8 @@ def search(
     if query is not None:
         given: dict[str, Any] = {"--like": like, "--minus": minus, "--feature": feature, "--image": image}
         given |= {"--vector": vector, "--text": text, "--without": without, "--label": label, "--k": k}
-        refuse_given({name: value or None for name, value in given.items()}, "without --query, which says it all")
+        given |= {"--no-cosine": not cosine}
+        refuse_given({name: value or None for name, value in given.items()}, "without --query")
         asked = Query.load(query)
     else:
         asked = Query(
@@ -67,8 +72,9 @@ def search(
             without=tuple(int(named) if named.isdecimal() else named for named in without),
             label=label,
             k=10 if k is None else k,
+            cosine=cosine,
         )
-    found = search_folder(features, asked, index, run=run, sentence_model=sentence_model)
+    found = search_folder(features, asked, index, run=run, sentence_model=sentence_model, uri=uri)
     if save is not None:
         asked.save(save)
     if json:
@@ -80,7 +86,7 @@ def search(
 
         Console().print(found)
     else:
-        print(found.markdown(), end="")  # as wide as it is, for a file
+        print(found.markdown(), end="")  # not wrapped to a terminal's width
 
 
 def index(
@@ -88,20 +94,20 @@ def index(
     engine: Literal["exact", "seismic", "milvus"] = "exact",
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
     uri: str = "",
-    cosine: bool = False,
+    cosine: bool = True,
     quantised: bool = False,
     overwrite: bool = False,
 ) -> None:
-    """Build an index of features, which nonneg search then uses.
+    """Build an index of features for nonneg search.
 
     Args:
         features: a features folder, or a run with features beside it.
-        engine: exact; seismic, faster and approximate; or milvus, in a file or on a cluster.
-        out: the index's folder; NAME.index beside NAME.features if left out.
-        uri: of a Milvus cluster, http://host:19530.
-        cosine: bring each code to length 1 first, for codes whose lengths mean nothing.
-        quantised: keep values in 8 bits: a smaller index with rounded scores.
-        overwrite: replace an earlier index in that folder.
+        engine: exact; seismic, which is faster and approximate; or milvus, in a file or on a cluster.
+        out: the index's folder; NAME.index beside NAME.features by default.
+        uri: the address of a Milvus cluster, http://host:19530.
+        cosine: rank by cosine similarity; --no-cosine ranks by the inner product.
+        quantised: store values in 8 bits: a smaller index with rounded scores.
+        overwrite: replace an earlier index in the folder.
     """
     from rich.console import Console
 

@@ -4,7 +4,7 @@ from nonneg.search._encoder import Encoder, encoder_for, image_codes, select_col
 from nonneg.search._engine import ENGINES, Found, Where
 from nonneg.search._find import Hit, Hits, find
 from nonneg.search._folders import index_folder, parsed_features, search_folder
-from nonneg.search._index import Contribution, Index
+from nonneg.search._index import Contribution, Index, verify
 from nonneg.search._query import Query, parsed_feature
 from nonneg.search._rank import contributions, rank, samples_without
 
@@ -29,4 +29,5 @@ __all__ = [
     "samples_without",
     "search_folder",
     "select_columns",
+    "verify",
 ]

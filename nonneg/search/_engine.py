@@ -1,12 +1,11 @@
-"""What an engine is: something that finds the rows with the largest inner products."""
+"""The interface of an engine: it finds the rows with the largest inner products."""
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-import numpy as np
 import scipy.sparse as sp
 
 from nonneg.compiled import Lists
@@ -21,11 +20,11 @@ ENGINES = {"exact": "Exact", "seismic": "Seismic", "milvus": "Milvus"}
 
 @dataclass(frozen=True, eq=False)
 class Where:
-    """Which rows may be hits.
+    """A filter: which rows may be returned.
 
     Attributes:
         labels: only rows with one of these labels.
-        without: only rows on which none of these features is active (above zero).
+        without: only rows on which none of these features is active.
         rows: only rows where this mask, `(rows,)` booleans, is true.
     """
 
@@ -35,24 +34,17 @@ class Where:
 
     @property
     def is_empty(self) -> bool:
-        """Whether every row may be one."""
+        """Whether all rows may be returned."""
         return self.labels is None and not self.without and self.rows is None
-
-    def checked_rows(self, rows: int) -> Array:
-        """The mask, of the right type and length."""
-        mask = np.asarray(self.rows)
-        if mask.dtype != bool or mask.shape != (rows,):
-            raise InputError(f"where is {mask.dtype} of shape {mask.shape}, expected {rows} booleans, one a row")
-        return mask
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What queries found.
+    """The results of queries.
 
     Attributes:
-        rows: `(queries, k)` int64, best first; -1 where fewer rows share a feature with the query.
-        scores: `(queries, k)` float64, inner products; 0 there.
+        rows: `(queries, k)` int64, best first; -1 in the places that remain if fewer than `k` rows score above 0.
+        scores: `(queries, k)` float64, inner products; 0 in those places.
     """
 
     rows: Array
@@ -60,55 +52,46 @@ class Found:
 
 
 class Engine(Protocol):
-    """Finds the rows of a `Table` with the largest inner products; what it cannot do it refuses by name."""
+    """Finds the rows of a `Table` with the largest inner products. A request it cannot serve is an `InputError`.
+
+    Its stored codes hold only active entries, so an entry is active if and only if it is stored.
+    """
 
     name: ClassVar[str]
     keeps_lists: ClassVar[bool]
-    """Whether the table holds the codes; an engine that does not keeps them itself."""
+    """Whether the table holds the codes; if not, the engine stores them itself."""
     settings: ClassVar[tuple[str, ...]]
-    """What can be set when it is built."""
+    """Names of the settings that `build` takes."""
 
     def search(self, table: "Table", queries: Lists, k: int, where: Where) -> Found:
-        """The best of each query with a score above zero, ties by row."""
+        """Return the best rows of each query with a score above 0, ties in order of rows."""
 
     def values(self, table: "Table", rows: Array, features: Array) -> Array:
-        """`(rows, features)` float64: what these rows hold of these features."""
+        """Return the stored values `(rows, features)` of these rows and features in float64."""
 
     def add(self, first: int, codes: sp.csr_array, labels: Array | None) -> None:
-        """Take up rows `first`, `first + 1`, …; again, if they were taken up before a crash."""
+        """Add rows `first`, `first + 1`, …, replacing any that an interrupted call has left there."""
 
     def delete(self, rows: Array) -> None:
-        """Rows that are not to be found any more."""
+        """Exclude rows from all later results."""
 
     def store(self, folder: Path) -> tuple[Mapping[str, Any], Mapping[str, Entry]]:
-        """Bring what the engine keeps into a folder; its settings and its files there."""
+        """Write the engine's data to a folder; return its settings and its files there."""
 
     def close(self) -> None:
-        """Let go of whatever it holds open."""
+        """Release connections and temporary files."""
 
 
 def engine_class(name: str) -> Any:
-    """The engine of that name; its library is imported only now."""
+    """Return the class of an engine; only this imports its library."""
     if name not in ENGINES:
         raise InputError(f"engine is {name!r}, expected one of {', '.join(ENGINES)}")
     return getattr(importlib.import_module(f"nonneg.search._{name}"), ENGINES[name])
 
 
-def library(module: str, engine: str) -> Any:
-    """The library behind an engine."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        reason = " ".join(str(error).split())
-        raise InputError(
-            f"engine {engine} needs the package {module}, which cannot be imported ({reason}): "
-            f"pip install 'nonneg[{engine}]'"
-        ) from error
-
-
-def refuse_unknown(engine: str, known: Sequence[str], settings: Mapping[str, Any]) -> None:
-    """Settings that an engine does not have, by name."""
+def check_settings(engine: Any, settings: Mapping[str, Any]) -> None:
+    """Raise an error for the first setting that an engine does not have."""
     for name in settings:
-        if name not in known:
-            expected = f"one of {', '.join(known)}" if known else "none"
-            raise InputError(f"engine {engine} has no setting {name!r}, expected {expected}")
+        if name not in engine.settings:
+            expected = f"one of {', '.join(engine.settings)}" if engine.settings else "none"
+            raise InputError(f"engine {engine.name} has no setting {name!r}, expected {expected}")

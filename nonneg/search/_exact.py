@@ -1,4 +1,4 @@
-"""The exact engine: inverted lists, every score the same sum that a plain loop makes."""
+"""The exact engine: inverted lists in the table, every score equal to the sum that a plain loop computes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from nonneg.compiled import Lists
 from nonneg.payload import Array, Entry
 from nonneg.search._engine import Found, Where
-from nonneg.search._kernel import Segment, best
+from nonneg.search._scoring import Segment, best
 from nonneg.search._table import Table
 
 
 class Exact:
-    """Walks the lists of the query's features. Needs no server and no extra; every core takes part in a batch."""
+    """Scans the inverted lists of the query's features. It needs no server and no extra, and uses every core."""
 
     name: ClassVar[str] = "exact"
     keeps_lists: ClassVar[bool] = True
@@ -23,12 +23,12 @@ class Exact:
 
     @classmethod
     def build(cls, table: Table, codes: sp.csr_array) -> "Exact":
-        """Nothing to build: the table holds the lists."""
+        """Build nothing: the table holds the lists."""
         return cls()
 
     @classmethod
     def open(cls, folder: Path, table: Table, settings: Mapping[str, Any], files: Mapping[str, Entry]) -> "Exact":
-        """Nothing to open."""
+        """Open nothing: the table holds the lists."""
         return cls()
 
     def search(self, table: Table, queries: Lists, k: int, where: Where) -> Found:

@@ -1,4 +1,4 @@
-"""Files of an index's folder: which are its own, and what to do when one is damaged."""
+"""The files of an index's folder: their names, and checks when they are opened."""
 
 import re
 import shutil
@@ -14,39 +14,47 @@ from nonneg.payload import Array, Entry
 
 PAYLOAD = re.compile(r"(ids|labels|starts|places|values|scales|deleted|seismic)-[0-9a-f]{16}\.(npy|arrow|seismic)")
 DATABASE = re.compile(r"milvus-[0-9a-f]{16}\.db")
+_SMALL = 2**23  # bytes of a file whose hash is checked whenever it is opened
 _ADVICE = "; build the index again"
 
 
 def is_own(name: str) -> bool:
-    """Whether an index could have written a file of this name."""
+    """Whether a file of this name could be part of an index."""
     return bool(PAYLOAD.fullmatch(name) or DATABASE.fullmatch(name))
 
 
 def open_array(folder: Path, entry: Entry, kind: str, shape: tuple[int, ...]) -> Array:
-    """A memory-mapped array of this type and shape."""
+    """Open a memory-mapped array of this type and shape; the hash of a small one is checked."""
+    _check_small(folder, entry)
     return payload.open_array(folder, entry, (kind,), shape, _ADVICE)
 
 
 def open_strings(folder: Path, entry: Entry, name: str, rows: int) -> pa.Array:
-    """A memory-mapped column of strings, none missing."""
+    """Open a memory-mapped column of strings; the hash of a small one is checked."""
+    _check_small(folder, entry)
     table = payload.open_table(folder, entry, {name: pa.string()}, rows, _ADVICE)
-    if not table.num_columns or table[name].null_count:
-        raise damaged(folder / entry["file"], "some strings are missing")
+    if not table.num_columns:
+        raise damaged(folder / entry["file"], f"it has no column {name}")
     return table[name].combine_chunks()
 
 
+def _check_small(folder: Path, entry: Entry) -> None:
+    if entry["bytes"] <= _SMALL:
+        checked_content(folder, entry)
+
+
 def checked_content(folder: Path, entry: Entry) -> Path:
-    """The path of a file that is what was saved, byte by byte."""
+    """Return the path of a file after checking its hash."""
     return payload.checked_content(folder, entry, _ADVICE)
 
 
 def damaged(path: Path, what: str) -> InputError:
-    """The sentence for a file that cannot be trusted."""
+    """Return the error for a damaged file."""
     return payload.damaged(path, what, _ADVICE)
 
 
 def sweep(folder: Path, named: set[str]) -> None:
-    """Remove what no `meta.json` names: leftovers of a crash, or of the index before."""
+    """Remove an index's files that `meta.json` does not name: leftovers of a crash or of an earlier index."""
     with suppress(OSError):
         for path in list(folder.iterdir()):
             if path.name in named or not (is_own(path.name) or path.name.startswith(TEMPORARY_PREFIX)):

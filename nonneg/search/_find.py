@@ -1,4 +1,4 @@
-"""`find`: a query to hits, each with what made it one."""
+"""`find`: answer a query with hits, each with what every feature added to its score."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -9,6 +9,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
+from nonneg.codes import unit_rows
 from nonneg.errors import InputError
 from nonneg.features import Features
 from nonneg.messages import escaped
@@ -18,18 +19,18 @@ from nonneg.search._engine import Where
 from nonneg.search._index import Contribution, Index
 from nonneg.search._query import Feature, Query
 
-_SHOWN = 3  # contributions of a hit
-_EXCERPT = 80  # characters
+_SHOWN = 3  # contributions per hit in a table
+_EXCERPT = 80  # characters of a text in a table
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A sample that was found.
+    """A sample that a query found.
 
     Attributes:
-        id: of the sample.
-        row: its number in the index.
-        score: its inner product with the query's code.
+        id: the sample's id.
+        row: its row in the index.
+        score: the inner product of the query and its code.
         label: the name of its label, or None.
         text: its text, or None.
         contributions: what each feature adds to the score, in ascending order of features; added up in that order
@@ -46,7 +47,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Hits:
-    """Hits, best first. They print as a table with rich."""
+    """The hits of a query, best first. With rich they print as a table."""
 
     query: Query
     hits: tuple[Hit, ...]
@@ -61,11 +62,11 @@ class Hits:
         return self.hits[place]
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """Plain JSON."""
+        """Return the hits as plain JSON."""
         return [asdict(hit) for hit in self.hits]
 
     def markdown(self) -> str:
-        """The table in Markdown."""
+        """Return the hits as a table in Markdown."""
         headings, lines = self._cells()
         rows = [headings, ["---"] * len(headings), *([c.replace("|", "\\|") for c in line] for line in lines)]
         return "".join(f"| {' | '.join(row)} |\n" for row in rows)
@@ -104,10 +105,11 @@ def find(
     """Answer a query.
 
     Args:
-        features: to name features, labels and texts by.
-        query: what to look for.
-        index: of these features; an exact one in memory if left out.
-        run: what made the features, to encode an image, a vector or a text with.
+        features: the features, which provide names, labels and texts.
+        query: what to search for.
+        index: an index of these features that ranks as the query asks (`cosine`); by default, an exact one is built
+            in memory.
+        run: the run that made the features, to encode an image, a vector or a text.
         sentence_model: the sentence-transformers model that made the vectors, for a text.
 
     Example:
@@ -117,23 +119,26 @@ def find(
         >>> [(hit.id, hit.score, hit.contributions[0].name) for hit in hits]
         [('c', 1.0, 'wheels')]
     """
-    index = Index.build(features, fingerprint="") if index is None else index  # never saved, never compared
+    if index is None:
+        index = Index.build(features, cosine=query.cosine, fingerprint="")  # never saved, never compared
     if index.features != features.shape[1]:
+        raise InputError(f"the index has {index.features} features, expected {features.shape[1]}, as the features have")
+    if index.cosine != query.cosine:
         raise InputError(
-            f"the index has {index.features} features, expected {features.shape[1]}: it is of other features"
+            f"cosine is {query.cosine} in the query and {index.cosine} in the index, expected the same in both"
         )
     named = [index.row(id) for id in (*query.like, *query.minus)]
     code = np.zeros(index.features)
     for place, row in enumerate(named):
-        code += _unit(index.code(row)) * (1 if place < len(query.like) else -1)
+        code += unit_rows(index.code(row)[None])[0] * (1 if place < len(query.like) else -1)
     for feature, weight in query.features:
         code[feature_number(features, feature)] += weight
     for kind, given in query.inputs.items():
         encoder = _encoder(features, kind, run, sentence_model if kind == "text" else None)
-        code += _unit(encoder.codes(given).toarray()[0].astype(np.float64))
+        code += unit_rows(encoder.codes(given)).toarray()[0]
     code = np.maximum(code, 0)
     if not code.any():
-        raise InputError("nothing is left of the query: no feature is above zero, expected one or more")
+        raise InputError("all query weights are zero or negative, expected at least one above zero")
     without = tuple(feature_number(features, feature) for feature in query.without)
     labels = None if query.label is None else (label_number(index, query.label),)
     found = index.query(code, query.k + len(named), Where(labels=labels, without=without))
@@ -155,20 +160,21 @@ def _encoder(features: Features, kind: str, run: str | Path | None, sentence_mod
 
 
 def feature_number(features: Features, given: Feature) -> int:
-    """The number of a feature, from its number or its name."""
+    """Return the number of a feature that is given by its number or its name."""
+    most = features.shape[1] - 1
     if isinstance(given, int):
-        if not 0 <= given < features.shape[1]:
-            raise InputError(f"feature is {given}, expected 0 to {features.shape[1] - 1}, or a name")
+        if not 0 <= given <= most:
+            raise InputError(f"feature is {given}, expected 0 to {most}, or a name")
         return given
     found = [feature for feature, name in features.names.items() if name == given]
     if len(found) != 1:
-        state = "is the name of no feature" if not found else f"is the name of features {', '.join(map(str, found))}"
-        raise InputError(f"{given!r} {state}, expected the name of one, or a number from 0 to {features.shape[1] - 1}")
+        state = f"is the name of features {', '.join(map(str, found))}" if found else "is not the name of a feature"
+        raise InputError(f"feature {given!r} {state}, expected the name of one feature, or a number from 0 to {most}")
     return found[0]
 
 
 def label_number(index: Index, given: str) -> int:
-    """The number of a label, from its name, or its number where labels have no names."""
+    """Return the number of a label that is given by its name, or by its number if labels have no names."""
     if given in index.label_names:
         return index.label_names.index(given)
     if not index.label_names and given.isdecimal():
@@ -182,22 +188,17 @@ def _hits(features: Features, index: Index, code: Array, rows: list[int]) -> tup
     ids = index.ids(rows)
     for id, row, parts in zip(ids, rows, index.contributions(code, rows, features.names), strict=True):
         score = 0.0
-        for part in parts:  # in this order: what sum() does depends on the version of Python
+        for part in parts:  # in this order, because the rounding of sum() depends on the version of Python
             score += part.value
         text = features.text(row) if row < len(features) else None
         hits.append(Hit(id, row, score, index.label(row), text, parts))
     return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.row)))
 
 
-def _unit(code: Array) -> Array:
-    length = np.sqrt(np.square(code).sum())
-    return code / length if length else code
-
-
 def _reasons(hit: Hit) -> str:
     largest = sorted(hit.contributions, key=lambda part: -part.value)
-    told = [f"{part.name or part.feature}: {part.value:.3f}" for part in largest[:_SHOWN]]
-    return "; ".join([*told, *([f"{len(largest) - _SHOWN} more"] if len(largest) > _SHOWN else [])])
+    shown = [f"{part.name or part.feature}: {part.value:.3f}" for part in largest[:_SHOWN]]
+    return "; ".join([*shown, *([f"{len(largest) - _SHOWN} more"] if len(largest) > _SHOWN else [])])
 
 
 def _excerpt(text: str | None) -> str:

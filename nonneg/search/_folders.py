@@ -1,4 +1,4 @@
-"""`nonneg index` and `nonneg search`: features in a folder, an index beside them, hits."""
+"""`nonneg index` and `nonneg search`: features in a folder and an index beside them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,6 +7,7 @@ from nonneg.errors import InputError
 from nonneg.features import Features, find_features, journal
 from nonneg.search._find import Hits, find
 from nonneg.search._index import Index
+from nonneg.search._meta import check_writable
 from nonneg.search._query import Feature, Query, parsed_feature
 
 
@@ -15,7 +16,7 @@ def index_folder(
     engine: str = "exact",
     out: Path | None = None,
     *,
-    cosine: bool = False,
+    cosine: bool = True,
     quantised: bool = False,
     uri: str = "",
     overwrite: bool = False,
@@ -25,18 +26,17 @@ def index_folder(
     Args:
         features: a features folder, or a run with features beside it.
         engine: exact, seismic or milvus.
-        out: the index's folder; `NAME.index` beside `NAME.features` if left out.
-        cosine: bring each code to length 1 first.
-        quantised: keep values in 8 bits.
-        uri: of a Milvus cluster.
-        overwrite: replace an earlier index there.
+        out: the index's folder; `NAME.index` beside `NAME.features` by default.
+        cosine: compare directions: codes are scaled to length 1. If false, codes are used as they are.
+        quantised: store values in 8 bits.
+        uri: the address of a Milvus cluster.
+        overwrite: replace an earlier index in the folder.
     """
-    folder = _found(features)
-    out = beside(folder) if out is None else out
-    if out.exists() and not overwrite and any(out.iterdir() if out.is_dir() else [out]):
-        raise InputError(f"{out} exists already; choose another --out, or --overwrite to replace an index")
+    folder = _features_folder(features)
+    out = index_beside(folder) if out is None else out
+    check_writable(out, overwrite)
     if uri and engine != "milvus":
-        raise InputError(f"--uri is {uri} with --engine {engine}, expected it with --engine milvus alone")
+        raise InputError(f"--uri is {uri} with --engine {engine}, expected --uri only with --engine milvus")
     settings = {"uri": uri} if uri else {}
     key = journal(folder).codes
     opened = Features.load(folder)
@@ -51,54 +51,56 @@ def search_folder(
     *,
     run: str | None = None,
     sentence_model: str | None = None,
+    uri: str = "",
 ) -> Hits:
-    """Search the features in a folder, by the index beside them, or by one made for the moment where there is none.
+    """Search the features in a folder with the index beside them; without one, an index is built in memory.
 
     Args:
         features: a features folder, or a run with features beside it.
-        query: what to look for.
-        index: the index's folder, if it is not `NAME.index` beside `NAME.features`.
-        run: the run that made the features; the one that they name, beside them, if left out.
+        query: what to search for.
+        index: the index's folder; `NAME.index` beside `NAME.features` by default.
+        run: the run that made the features; by default, the run that they name, if it is beside them.
         sentence_model: the sentence-transformers model that made the vectors, for a text.
+        uri: the address of the Milvus cluster that holds the index; MILVUS_URI by default.
     """
-    folder = _found(features)
+    folder = _features_folder(features)
     opened = Features.load(folder)
-    place = beside(folder) if index is None else index
+    place = index_beside(folder) if index is None else index
     if query.inputs and run is None:
         run = _named_run(folder, opened)
     if index is None and not place.exists():
         return find(opened, query, run=run, sentence_model=sentence_model)
-    with Index.open(place) as known:
+    with Index.open(place, uri=uri) as known:
         if known.fingerprint != journal(folder).codes:
-            raise InputError(f"{place} is an index of other features than {folder}; build it again with nonneg index")
+            raise InputError(f"{place} was not built from {folder}; build it again with nonneg index")
         return find(opened, query, known, run=run, sentence_model=sentence_model)
 
 
 def parsed_features(features: str | Path, given: Sequence[str]) -> tuple[tuple[Feature, float], ...]:
-    """Features with their weights, as a person types them; those of a folder or a run say which names there are."""
-    are_weighed = any(":" in each for each in given)
-    names = set(Features.load(_found(features)).names.values()) if are_weighed else set()
+    """Parse features and weights as people type them; names are those of the features in a folder or of a run."""
+    has_weights = any(":" in each for each in given)
+    names = set(Features.load(_features_folder(features)).names.values()) if has_weights else set()
     return tuple(parsed_feature(each, names) for each in given)
 
 
-def beside(folder: Path) -> Path:
-    """`NAME.index` of `NAME.features`."""
+def index_beside(folder: Path) -> Path:
+    """Return `NAME.index` for `NAME.features`."""
     return folder.with_name(f"{folder.name.removesuffix('.features')}.index")
 
 
-def _found(features: str | Path) -> Path:
+def _features_folder(features: str | Path) -> Path:
     if Path(features).is_file():
-        raise InputError(f"{features} is a file, expected a features folder or a run that has some (nonneg convert)")
+        raise InputError(f"{features} is a file, expected a features folder or a run (nonneg convert makes both)")
     return find_features(features)
 
 
 def _named_run(folder: Path, features: Features) -> str:
     named = features.provenance.get("run")
     if not isinstance(named, str):
-        raise InputError(f"{folder} does not say which run made it, expected --run RUN to encode with")
+        raise InputError(f"{folder} names no run that can encode new inputs, expected one as --run")
     if named.startswith("hub:"):
         return named
     place = folder.resolve().parent / named
     if not place.is_dir():
-        raise InputError(f"{folder} was made by the run {named}, which is not beside it, expected --run RUN")
+        raise InputError(f"{folder} was made by the run {named}, which is not beside it, expected its path as --run")
     return str(place)

@@ -1,4 +1,4 @@
-"""The engine of Milvus: Milvus Lite in the index's folder, or a cluster by its URI with the same calls."""
+"""The Milvus engine: Milvus Lite in the index's folder, or a cluster at an address that the user gives."""
 
 import json
 import logging
@@ -18,21 +18,25 @@ import scipy.sparse as sp
 from nonneg.compiled import Lists
 from nonneg.durable import os_errors_as_input_errors
 from nonneg.errors import InputError
+from nonneg.extras import import_extra
+from nonneg.messages import one_line
 from nonneg.payload import Array, Entry
-from nonneg.search._engine import Found, Where, library
+from nonneg.search._engine import Found, Where
+from nonneg.search._rank import checked_mask
 from nonneg.search._table import Table
 
-_MOST_HITS = 16_384  # that Milvus gives
-_MOST_ACTIVE = 4_096  # that its arrays hold
-_TOGETHER = 1_000  # rows of an insert
-_QUERIES = 256  # of a search
-_open_databases: Counter[Path] = Counter()  # Milvus Lite has one server a file, whoever uses it in this process
+_MOST_HITS = 16_384  # hits per query that Milvus returns
+_MOST_ACTIVE = 4_096  # entries that an array of Milvus holds
+_TOGETHER = 1_000  # rows per insert
+_QUERIES = 256  # queries per search
+_open_databases: Counter[Path] = Counter()  # Milvus Lite runs one server per file, shared by this process
 
 
 class Milvus:
-    """A collection with a row's number, label, active features and code. Rows come and go; labels and features filter.
+    """A collection that holds each row's number, label, active features and code.
 
-    A cluster wants a token where users must log in: the environment variable MILVUS_TOKEN. It is not saved.
+    If a cluster requires a login, set its token in the environment variable MILVUS_TOKEN. The token is not saved, and
+    it is sent only to an address that the user gave, never to one that an index's folder names.
     """
 
     name: ClassVar[str] = "milvus"
@@ -41,10 +45,10 @@ class Milvus:
 
     def __init__(self, uri: str, collection: str, database: Path | None, temporary: bool = False) -> None:
         self._uri, self._collection, self._database, self._temporary = uri, collection, database, temporary
-        self._milvus = library("pymilvus", self.name)
+        self._milvus = _import("pymilvus")
         if database is not None:
-            library("milvus_lite", self.name)
-        for noisy in ("pymilvus", "milvus_lite"):  # what they log as an error is said in a sentence
+            _import("milvus_lite")
+        for noisy in ("pymilvus", "milvus_lite"):  # what they log as an error is raised as an InputError
             logging.getLogger(noisy).setLevel(logging.CRITICAL)
         self._client = self._connected()
 
@@ -53,33 +57,37 @@ class Milvus:
         """Insert codes into a new collection.
 
         Args:
-            table: what the index knows of the rows.
-            codes: of all rows.
-            uri: of a cluster, `http://host:19530`; Milvus Lite in a file if left out.
+            table: the ids and labels of the rows.
+            codes: the codes of all rows.
+            uri: the address of a cluster, `http://host:19530`; Milvus Lite in a file by default.
         """
-        if uri and not uri.startswith(("http://", "https://", "tcp://")):
-            raise InputError(f"uri is {uri!r}, expected the address of a Milvus cluster, as http://host:19530")
         database = None if uri else Path(tempfile.mkdtemp()) / _new_database()
-        engine = cls(uri, f"nonneg_{secrets.token_hex(8)}", database, temporary=database is not None)
-        with engine._said():
+        engine = cls(_checked_uri(uri), f"nonneg_{secrets.token_hex(8)}", database, temporary=database is not None)
+        with engine._errors_as_input_errors():
             engine._create()
         engine.add(0, codes, table.labels(np.arange(table.rows)))
         return engine
 
     @classmethod
     def open(cls, folder: Path, table: Table, settings: Mapping[str, Any], files: Mapping[str, Entry]) -> "Milvus":
-        """Connect to where the collection is."""
+        """Connect to the database in the folder, or to the cluster at the address that the user gives."""
         database = folder / settings["database"] if "database" in settings else None
         if database is not None and not database.is_dir():
             raise InputError(f"{database} is missing, expected the database of the index; build the index again")
-        engine = cls(settings.get("uri", ""), settings["collection"], database)
-        with engine._said():
+        uri = "" if database is not None else _checked_uri(settings["uri"] or os.environ.get("MILVUS_URI", ""))
+        if database is None and not uri:
+            built = f"it was built at {settings.get('built_at')!r}"
+            raise InputError(
+                f"{folder} needs the address of a Milvus cluster, expected it as --uri or in MILVUS_URI; {built}"
+            )
+        engine = cls(uri, str(settings.get("collection")), database)
+        with engine._errors_as_input_errors():
             is_there = engine._client.has_collection(engine._collection)
             if is_there:
                 engine._client.load_collection(engine._collection)
         if not is_there:
             engine.close()
-            raise InputError(f"{engine._place} holds no collection {engine._collection}; build the index again")
+            raise InputError(f"{engine._place} has no collection {engine._collection}; build the index again")
         return engine
 
     def _create(self) -> None:
@@ -93,19 +101,19 @@ class Milvus:
         index.add_index(field_name="code", index_type="SPARSE_INVERTED_INDEX", metric_type="IP")
         self._client.create_collection(self._collection, schema=schema, index_params=index, consistency_level="Strong")
 
-    # What one can ask
+    # Queries
 
     def search(self, table: Table, queries: Lists, k: int, where: Where) -> Found:
         total, k = len(queries.starts) - 1, min(k, table.rows)
         if k > _MOST_HITS:
-            raise InputError(f"k is {k}, expected at most {_MOST_HITS:,} of engine milvus")
+            raise InputError(f"k is {k}, expected at most {_MOST_HITS:,} with engine milvus")
         rows, scores = np.full((total, k), -1), np.zeros((total, k))
         filled = np.flatnonzero(np.diff(queries.starts))
         expression = self._expression(table, where)
         for start in range(0, len(filled), _QUERIES):
             block = filled[start : start + _QUERIES]
             codes = [_as_code(queries, query) for query in block]
-            with self._said():
+            with self._errors_as_input_errors():
                 results = self._client.search(
                     self._collection,
                     data=codes,
@@ -122,18 +130,18 @@ class Milvus:
         return Found(rows, scores)
 
     def _expression(self, table: Table, where: Where) -> str:
-        # Rows behind the last are those of an addition that was never finished.
+        # Rows beyond the last are those of an interrupted addition.
         parts = [f"row < {table.rows}"]
         if where.labels is not None:
             parts.append(f"label in {json.dumps(list(where.labels))}")
         if where.without:
             parts.append(f"not array_contains_any(active, {json.dumps(list(where.without))})")
         if where.rows is not None:
-            parts.append(f"row in {json.dumps(np.flatnonzero(where.checked_rows(table.rows)).tolist())}")
+            parts.append(f"row in {json.dumps(np.flatnonzero(checked_mask('where', where.rows, table.rows)).tolist())}")
         return " and ".join(parts)
 
     def values(self, table: Table, rows: Array, features: Array) -> Array:
-        with self._said():
+        with self._errors_as_input_errors():
             stored = self._client.get(self._collection, ids=rows.tolist(), output_fields=["code"]) if len(rows) else []
         codes = {int(entry["row"]): entry["code"] for entry in stored}
         return np.array([[codes.get(int(row), {}).get(int(f), 0.0) for f in features] for row in rows], np.float64)
@@ -144,12 +152,12 @@ class Milvus:
         lengths = np.diff(codes.indptr)
         if lengths.max() > _MOST_ACTIVE:
             raise InputError(
-                f"a row has {lengths.max():,} active features, expected at most {_MOST_ACTIVE:,} of milvus"
+                f"a row has {lengths.max():,} active features, expected at most {_MOST_ACTIVE:,} with engine milvus"
             )
         lists = Lists(codes.indptr, codes.indices, codes.data)
-        filled = np.flatnonzero(lengths)  # Milvus takes no empty code, and one is never found
-        with self._said():
-            if first:  # rows of an addition that was never finished
+        filled = np.flatnonzero(lengths)  # Milvus accepts no empty codes, and no query finds one
+        with self._errors_as_input_errors():
+            if first:  # remove the rows of an interrupted addition
                 self._client.delete(self._collection, filter=f"row >= {first}")
             for start in range(0, len(filled), _TOGETHER):
                 entries = []
@@ -162,15 +170,15 @@ class Milvus:
             self._client.load_collection(self._collection)
 
     def delete(self, rows: Array) -> None:
-        with self._said():
+        with self._errors_as_input_errors():
             if len(rows):
                 self._client.delete(self._collection, ids=rows.tolist())
 
-    # Where it is
+    # Storage
 
     def store(self, folder: Path) -> tuple[Mapping[str, Any], Mapping[str, Entry]]:
         if self._database is None:
-            return {"uri": self._uri, "collection": self._collection}, {}
+            return {"built_at": self._uri, "collection": self._collection}, {}
         if self._database.parent != folder:
             before, was_temporary = self._database, self._temporary
             self._disconnect()
@@ -180,7 +188,7 @@ class Milvus:
                 shutil.rmtree(before.parent, ignore_errors=True)
             self._temporary = False
             self._client = self._connected()
-            with self._said():
+            with self._errors_as_input_errors():
                 self._client.load_collection(self._collection)
         return {"database": self._database.name, "collection": self._collection}, {}
 
@@ -194,7 +202,7 @@ class Milvus:
         return self._uri if self._database is None else str(self._database)
 
     def _connected(self) -> Any:
-        with self._said():
+        with self._errors_as_input_errors():
             if self._database is None:
                 return self._milvus.MilvusClient(self._uri, token=os.environ.get("MILVUS_TOKEN", ""))
             client = self._milvus.MilvusClient(str(self._database))
@@ -209,18 +217,28 @@ class Milvus:
         _open_databases[place] -= 1
         if _open_databases[place] <= 0:
             del _open_databases[place]
-            library("milvus_lite.server_manager", self.name).server_manager_instance.release_server(str(self._database))
+            _import("milvus_lite.server_manager").server_manager_instance.release_server(str(self._database))
 
     @contextmanager
-    def _said(self) -> Iterator[None]:
-        """What Milvus refuses, in one sentence."""
+    def _errors_as_input_errors(self) -> Iterator[None]:
+        """Raise the errors of Milvus as `InputError`."""
         try:
             yield
         except self._milvus.MilvusException as error:
-            reason = " ".join(str(error.message).split())
+            reason = one_line(error)
             if "Open local milvus failed" in reason:
-                reason = "it is damaged, or another process has it open, and Milvus Lite serves one at a time"
+                reason = "it is damaged, or another process has it open; Milvus Lite serves one process at a time"
             raise InputError(f"{self._place} cannot be used: {reason}") from error
+
+
+def _import(package: str) -> Any:
+    return import_extra(package, "engine milvus", extra="milvus")
+
+
+def _checked_uri(uri: str) -> str:
+    if uri and not uri.startswith(("http://", "https://", "tcp://")):
+        raise InputError(f"uri is {uri!r}, expected the address of a Milvus cluster such as http://host:19530")
+    return uri
 
 
 def _new_database() -> str:

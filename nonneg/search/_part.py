@@ -1,4 +1,4 @@
-"""`Part`: rows that came together, as lists of who holds a feature, with their ids and labels."""
+"""`Part`: rows that were added together, as inverted lists with ids and labels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,28 +13,28 @@ import scipy.sparse as sp
 from nonneg.errors import InputError
 from nonneg.payload import Array, Entry, write_array, write_table
 from nonneg.search._files import damaged, open_array, open_strings
-from nonneg.search._kernel import Holders
+from nonneg.search._scoring import InvertedLists
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Rows `first` to `first + rows`.
+    """Rows `first` to `first + rows - 1` of a table.
 
     Attributes:
-        first: number of its first row.
-        rows: how many.
-        ids: one a row; None where row numbers are the ids.
-        labels: `(rows,)` int32, -1 for none; None where no row has one.
-        lists: of each feature the rows that hold it, counted from `first`, and their values, float32 or 8 bits; None
-            where an engine keeps codes elsewhere.
-        files: what `meta.json` says of it; None before it is written.
+        first: the number of its first row.
+        rows: the number of rows.
+        ids: one per row, null for rows deleted before a merge; None if row numbers are the ids.
+        labels: `(rows,)` int32, -1 for unlabelled; None if no row has a label.
+        lists: inverted lists with rows counted from `first`, values in float32 or 8 bits; None if the engine stores
+            the codes elsewhere.
+        files: its entries in `meta.json`; None before it is written.
     """
 
     first: int
     rows: int
     ids: pa.Array | None
     labels: Array | None
-    lists: Holders | None
+    lists: InvertedLists | None
     files: Mapping[str, Entry] | None = None
 
     @classmethod
@@ -47,14 +47,14 @@ class Part:
         keep_lists: bool,
         quantised: bool,
     ) -> "Part":
-        """From codes; ids and labels are checked."""
+        """Make a part of codes; ids and labels are checked."""
         rows = codes.shape[0]
         own = None if ids is None else _checked_ids(ids, rows)
         if labels is not None:
             labels = np.asarray(labels)
             if labels.shape != (rows,) or labels.dtype.kind not in "iu" or labels.min() < -1:
                 found = f"{labels.dtype} of shape {labels.shape}"
-                raise InputError(f"labels are {found}, expected {rows} whole numbers, -1 or more")
+                raise InputError(f"labels are {found}, expected {rows} integers, at least -1")
             labels = labels.astype(np.int32)
         return cls(first, rows, own, labels, _lists(codes, quantised) if keep_lists else None)
 
@@ -62,10 +62,11 @@ class Part:
         return self.first <= row < self.first + self.rows
 
     def id(self, row: int) -> str:
+        """Return the id of a row that is not deleted."""
         return str(row) if self.ids is None else str(self.ids[row - self.first].as_py())
 
     def rows_of(self, wanted: pa.Array) -> Array:
-        """The row of each id that is here, -1 for the others."""
+        """Return the row of each id, -1 for ids that are not in this part."""
         if self.ids is not None:
             places = pc.fill_null(pc.index_in(wanted, value_set=self.ids), -1).to_numpy(zero_copy_only=False)
             return np.where(places < 0, -1, places.astype(np.int64) + self.first)
@@ -73,47 +74,48 @@ class Part:
         rows = np.array(numbers, np.int64)
         return np.where((rows >= self.first) & (rows < self.first + self.rows), rows, -1)
 
-    def holders(self, feature: int) -> Array:
-        """The rows on which a feature is not zero, counted from `first`."""
+    def active_rows(self, feature: int) -> Array:
+        """Return the rows on which a feature is active, counted from `first`."""
         assert self.lists is not None
         start, stop = self.lists.starts[feature : feature + 2]
         return np.asarray(self.lists.places[start:stop])
 
 
-def merged(earlier: Part, later: Part, features: int, gone: Array) -> Part:
-    """Two neighbouring parts as one; what deleted rows held is left out."""
+def merged(earlier: Part, later: Part, features: int, deleted: Array) -> Part:
+    """Merge two neighbouring parts; the codes and ids of deleted rows are dropped."""
     rows = earlier.rows + later.rows
+    is_kept = np.ones(rows, bool)
+    known = deleted[earlier.first : earlier.first + rows]
+    is_kept[: len(known)] = ~known
     ids = None
     if earlier.ids is not None or later.ids is not None:
-        ids = pa.concat_arrays([_ids_of(part) for part in (earlier, later)])
+        # A deleted id may have been added again: only one of the two may remain.
+        ids = pc.if_else(pa.array(is_kept), pa.concat_arrays([_ids_of(part) for part in (earlier, later)]), None)
     labels = None
     if earlier.labels is not None or later.labels is not None:
-        none = (np.full(part.rows, -1, np.int32) if part.labels is None else part.labels for part in (earlier, later))
-        labels = np.concatenate(list(none))
+        both = [np.full(part.rows, -1, np.int32) if part.labels is None else part.labels for part in (earlier, later)]
+        labels = np.concatenate(both)
     if earlier.lists is None or later.lists is None:
         return Part(earlier.first, rows, ids, labels, None)
-    stays = np.ones(rows, bool)
-    known = gone[earlier.first : earlier.first + rows]
-    stays[: len(known)] &= ~known
     places, values, lengths = [], [], []
     for feature in range(features):
-        both = []
+        length = 0
         for part, lists in ((earlier, earlier.lists), (later, later.lists)):
             start, stop = lists.starts[feature : feature + 2]
             here = lists.places[start:stop] + np.int32(part.first - earlier.first)
-            kept = stays[here]
-            both.append((here[kept], lists.values[start:stop][kept] * lists.scales[feature]))
-        places += [here for here, _ in both]
-        values += [value for _, value in both]
-        lengths.append(sum(len(here) for here, _ in both))
+            kept = is_kept[here]
+            places.append(here[kept])
+            values.append(lists.values[start:stop][kept] * lists.scales[feature])
+            length += len(places[-1])
+        lengths.append(length)
     starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     quantised = earlier.lists.values.dtype == np.uint8
-    lists = _held(starts, np.concatenate(places), np.concatenate(values), quantised)
+    lists = _inverted(starts, np.concatenate(places), np.concatenate(values), quantised)
     return Part(earlier.first, rows, ids, labels, lists)
 
 
 def stored(part: Part, folder: Path) -> Part:
-    """Write a part; it knows its files then."""
+    """Write a part; return it with the entries of its files."""
     files = {}
     if part.ids is not None:
         files["ids"] = write_table(folder, "ids", pa.table({"ids": part.ids}))
@@ -128,38 +130,38 @@ def stored(part: Part, folder: Path) -> Part:
 
 
 def open_part(folder: Path, first: int, described: Mapping[str, Any], features: int) -> Part:
-    """What `stored` wrote, memory-mapped; what could lead a search outside of its arrays is looked at."""
+    """Open what `stored` wrote, memory-mapped; bounds that a search relies on are checked."""
     rows, files = described["rows"], described["files"]
     ids = open_strings(folder, files["ids"], "ids", rows) if "ids" in files else None
     labels = open_array(folder, files["labels"], "int32", (rows,)) if "labels" in files else None
     return Part(first, rows, ids, labels, _opened_lists(folder, files, rows, features), files)
 
 
-def _opened_lists(folder: Path, files: Mapping[str, Entry], rows: int, features: int) -> Holders | None:
+def _opened_lists(folder: Path, files: Mapping[str, Entry], rows: int, features: int) -> InvertedLists | None:
     if "starts" not in files:
         return None
     starts = open_array(folder, files["starts"], "int64", (features + 1,))
     entries = int(starts[-1])
     if starts[0] != 0 or entries < 0 or (starts[1:] < starts[:-1]).any():
-        raise damaged(folder / files["starts"]["file"], "bounds of lists do not ascend from 0")
+        raise damaged(folder / files["starts"]["file"], "the starts of its lists do not ascend from 0")
     places = open_array(folder, files["places"], "int32", (entries,))
     values = open_array(folder, files["values"], "uint8" if "scales" in files else "float32", (entries,))
     scales = open_array(folder, files["scales"], "float64", (features,)) if "scales" in files else _ones(features)
     if entries and (places.min() < 0 or places.max() >= rows):
-        raise damaged(folder / files["places"]["file"], f"a row lies outside 0 to {rows - 1}")
-    return Holders(starts, places, values, scales)
+        raise damaged(folder / files["places"]["file"], f"a row is outside 0 to {rows - 1}")
+    return InvertedLists(starts, places, values, scales)
 
 
 def _checked_ids(ids: Any, rows: int) -> pa.Array:
     if len(ids) != rows:
-        raise InputError(f"ids: {len(ids)} given, expected {rows}, one a row")
+        raise InputError(f"ids: {len(ids)} given, expected {rows}, one per row")
     try:
         column = ids if isinstance(ids, pa.Array | pa.ChunkedArray) else pa.array(ids, pa.string())
     except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
-        raise InputError(f"ids: expected a string for each row ({error})") from error
+        raise InputError(f"ids: expected one string per row ({error})") from error
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if column.null_count or len(column.unique()) < rows:
-        raise InputError("ids: some are missing or the same, expected a different one for each row")
+        raise InputError("ids: some are missing or equal, expected a different id for each row")
     return column
 
 
@@ -169,28 +171,28 @@ def _ids_of(part: Part) -> pa.Array:
     return pa.array([str(row) for row in range(part.first, part.first + part.rows)], pa.string())
 
 
-def _lists(codes: sp.csr_array, quantised: bool) -> Holders:
+def _lists(codes: sp.csr_array, quantised: bool) -> InvertedLists:
     by_feature = codes.tocsc()
-    return _held(by_feature.indptr, by_feature.indices, by_feature.data, quantised)
+    return _inverted(by_feature.indptr, by_feature.indices, by_feature.data, quantised)
 
 
-def _held(starts: Array, places: Array, values: Array, quantised: bool) -> Holders:
+def _inverted(starts: Array, places: Array, values: Array, quantised: bool) -> InvertedLists:
     scales = _ones(len(starts) - 1)
     if quantised:
         scales, values = _rounded(starts, values)
-    held = Holders(
+    lists = InvertedLists(
         starts.astype(np.int64, copy=False),
         places.astype(np.int32, copy=False),
         values.astype(np.uint8 if quantised else np.float32, copy=False),
         scales,
     )
-    for array in held:  # read-only, as mapped files are: for the compiled loops both are then of one type
+    for array in lists:  # read-only like mapped files, so that the compiled loops see one type
         array.flags.writeable = False
-    return held
+    return lists
 
 
 def _rounded(starts: Array, values: Array) -> tuple[Array, Array]:
-    """The scale of each feature, a power of two, and values in 1 to 255 of it: what is active stays active."""
+    """Return each feature's scale, a power of two, and values as 1 to 255 times it: active entries stay active."""
     lengths = np.diff(starts)
     largest = np.zeros(len(lengths))
     filled = np.flatnonzero(lengths)

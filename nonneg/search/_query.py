@@ -1,4 +1,4 @@
-"""`Query`: what to look for, in words that can be saved: samples, features, new inputs, and what to leave out."""
+"""`Query`: what to search for, in a form that can be saved: samples, features, new inputs and filters."""
 
 import json
 import math
@@ -12,27 +12,28 @@ from nonneg.errors import InputError
 
 Feature = int | str
 """A feature's number or its name."""
-_LARGEST = 2**24  # bytes of a file that is looked at before it is replaced
+_MOST_BYTES = 2**24  # of a saved query
 
 
 @dataclass(frozen=True)
 class Query:
-    """What to look for. It is saved as JSON and runs again.
+    """What to search for. It can be saved as JSON and run again.
 
-    The code that is searched with is a sum: the codes of samples and new inputs, each brought to length 1, and
-    features with their weights; what is to be unlike is subtracted. A feature that falls below zero by that is off:
-    codes stay non-negative. The samples that were named are no hits.
+    The query's code is a sum: the codes of samples and new inputs, each scaled to length 1, and features with their
+    weights; the codes of the samples in `minus` are subtracted. Negative entries of the sum are set to zero. Query
+    samples are excluded from the results.
 
     Attributes:
-        like: ids of samples to be like.
-        minus: ids of samples to be unlike.
-        features: features, by number or name, and how much of them.
+        like: ids of samples that hits should resemble.
+        minus: ids of samples that hits should not resemble.
+        features: features, by number or name, with their weights.
         image: the path of an image file.
-        vector: the path of a file with one vector, as the embedding was fitted on.
+        vector: the path of a file with one vector, of the kind that the embedding was fitted on.
         text: a text.
-        without: features that no hit may have, by number or name.
+        without: features, by number or name, that must not be active on any hit.
         label: the label that every hit must have.
-        k: how many hits at most.
+        k: the largest number of hits.
+        cosine: compare directions: samples' codes are scaled to length 1. If false, codes are used as they are.
 
     Example:
         >>> query = Query(like=("train/17",), features=(("wheels", 0.5),), without=(4,))
@@ -49,29 +50,28 @@ class Query:
     without: tuple[Feature, ...] = ()
     label: str | None = None
     k: int = 10
+    cosine: bool = True
 
     def __post_init__(self) -> None:
         for name, ids in (("like", self.like), ("minus", self.minus)):
             if not isinstance(ids, tuple) or not all(isinstance(value, str) for value in ids):
-                raise InputError(f"{name} is {ids!r}, expected ids, a string each")
+                raise InputError(f"{name} is {ids!r}, expected a tuple of ids, which are strings")
         for name, features in (("features", tuple(pair[0] for pair in self._pairs())), ("without", self.without)):
             if not isinstance(features, tuple) or not all(_is_feature(feature) for feature in features):
                 raise InputError(f"{name} is {features!r}, expected numbers or names of features")
         for feature, weight in self.features:
             if type(weight) not in (int, float) or not 0 < weight < math.inf:
-                raise InputError(
-                    f"feature {feature!r} has the weight {weight!r}, expected more than 0; to leave samples out that"
-                    " have it, name it in without"
-                )
+                found = f"feature {feature!r} has the weight {weight!r}"
+                raise InputError(f"{found}, expected more than 0; to exclude samples that have it, use without")
         for name in ("image", "vector", "text", "label"):
             if not isinstance(getattr(self, name), str | None):
                 raise InputError(f"{name} is {getattr(self, name)!r}, expected a string")
         if type(self.k) is not int or self.k < 1:
             raise InputError(f"k is {self.k!r}, expected a whole number, at least 1")
+        if type(self.cosine) is not bool:
+            raise InputError(f"cosine is {self.cosine!r}, expected true or false")
         if not (self.like or self.features or self.inputs):
-            raise InputError(
-                "the query names nothing to look for, expected a sample, a feature, an image, a vector or a text"
-            )
+            raise InputError("the query is empty, expected a sample, a feature, an image, a vector or a text")
 
     def _pairs(self) -> tuple[tuple[Feature, float], ...]:
         if not isinstance(self.features, tuple) or not all(isinstance(p, tuple) and len(p) == 2 for p in self.features):
@@ -80,19 +80,19 @@ class Query:
 
     @property
     def inputs(self) -> dict[str, str]:
-        """What an encoder has to make a code of, by its kind."""
+        """The inputs that an encoder must make codes of, by their kind."""
         given = {name: getattr(self, name) for name in ("image", "vector", "text")}
         return {name: value for name, value in given.items() if value is not None}
 
     def to_json(self) -> str:
-        """Only what differs from an empty query."""
+        """Return the query as JSON; defaults are omitted, except for k."""
         usual = {field.name: field.default for field in fields(self)}
         content = {name: value for name, value in asdict(self).items() if value != usual[name] or name == "k"}
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Query":
-        """What `to_json` wrote, or a person; unknown keys are refused by name."""
+        """Read a query from JSON; an unknown key is an error."""
         try:
             content = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -106,20 +106,17 @@ class Query:
         return cls(**{name: _as_tuple(value) for name, value in content.items()})
 
     def save(self, path: str | Path) -> None:
-        """Write to a file, whole or not at all; in the place of an earlier query, but of nothing else."""
+        """Write to a file atomically; it may replace an earlier query but no other file."""
         with read_errors_as_input_errors(Path(path)):
-            is_there = Path(path).exists()
-        if is_there and not self._is_saved(Path(path)):
-            raise InputError(f"{path} exists already and is no saved query, expected a new name or that of a query")
+            exists = Path(path).exists()
+        if exists and not self._is_saved(Path(path)):
+            raise InputError(f"{path} exists already and is not a saved query, expected a new name or that of a query")
         write_atomically(Path(path), self.to_json().encode())
 
     @classmethod
     def _is_saved(cls, path: Path) -> bool:
         """Whether a file holds a query."""
         try:
-            with read_errors_as_input_errors(path):
-                if not path.is_file() or path.stat().st_size > _LARGEST:
-                    return False
             cls.load(path)
         except InputError:
             return False
@@ -128,8 +125,11 @@ class Query:
     @classmethod
     def load(cls, path: str | Path) -> "Query":
         """Read from a file."""
-        with read_errors_as_input_errors(Path(path)):
-            content = Path(path).read_bytes()
+        file = Path(path)
+        with read_errors_as_input_errors(file):
+            if file.exists() and (not file.is_file() or file.stat().st_size > _MOST_BYTES):
+                raise InputError(f"{path} is not a regular file of at most {_MOST_BYTES:,} bytes, expected a query")
+            content = file.read_bytes()
         try:
             return cls.from_json(content)
         except InputError as error:
@@ -137,11 +137,11 @@ class Query:
 
 
 def parsed_feature(given: str, names: Collection[str] = ()) -> tuple[Feature, float]:
-    """A feature with its weight, as a person types it.
+    """Parse a feature and its weight as people type them.
 
     Args:
         given: `17:0.5`, `17`, `wheels:0.5` or `wheels`.
-        names: that there are; where one of them is given, it is that one, whatever it ends in.
+        names: the known names; a known name is never split, whatever it ends in.
 
     Example:
         >>> parsed_feature("17:0.5"), parsed_feature("wheels"), parsed_feature("time: noon")
@@ -159,7 +159,7 @@ def parsed_feature(given: str, names: Collection[str] = ()) -> tuple[Feature, fl
 
 
 def numbered(given: str) -> Feature:
-    """A number where it is one, else a name."""
+    """Return an integer for digits, otherwise the name itself."""
     return int(given) if given.isdecimal() else given
 
 

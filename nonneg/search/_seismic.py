@@ -1,4 +1,4 @@
-"""The engine of Seismic: approximate, for speed on one machine. What it finds is scored again, exactly."""
+"""The Seismic engine: approximate, for speed on one machine. Its hits are scored again exactly."""
 
 import os
 import sys
@@ -13,20 +13,22 @@ import scipy.sparse as sp
 from nonneg.compiled import Lists
 from nonneg.durable import os_errors_as_input_errors
 from nonneg.errors import InputError
+from nonneg.extras import import_extra
+from nonneg.messages import one_line
 from nonneg.payload import Array, Entry, adopted, new_name
-from nonneg.search._engine import Found, Where, library
+from nonneg.search._engine import Found, Where
 from nonneg.search._files import checked_content, damaged
-from nonneg.search._kernel import cores
+from nonneg.search._scoring import cores
 from nonneg.search._table import Table
 
-_FEW_FEATURES = 2**16  # from here on Seismic wants its large variant
+_FEW_FEATURES = 2**16  # from this number of features on, Seismic needs its large variant
 
 
 class Seismic:
-    """Walks only the promising blocks of the lists. Static, and without a filter.
+    """Scans only the promising blocks of the inverted lists. It supports neither changes nor filters.
 
-    Seismic keeps values in half precision, and returns a batch in any order: hits are matched to their queries by
-    name, and scored again with the values of the table.
+    Seismic stores values in half precision and returns a batch in any order: hits are matched to their queries by
+    name and scored again with the values of the table.
     """
 
     name: ClassVar[str] = "seismic"
@@ -35,7 +37,7 @@ class Seismic:
 
     def __init__(self, index: Any, features: int, settings: Mapping[str, Any]) -> None:
         self._index, self._settings = index, dict(settings)
-        self._tokens = np.arange(features).astype(library("seismic", self.name).get_seismic_string())
+        self._tokens = np.arange(features).astype(_seismic().get_seismic_string())
 
     @classmethod
     def build(
@@ -49,14 +51,14 @@ class Seismic:
         """Index codes.
 
         Args:
-            table: where the index keeps their lists.
-            codes: of all rows.
-            postings: how many rows a feature's list keeps, on average.
-            heap_factor: how much a block of rows must promise to be looked at, as a share of the worst hit so far:
-                more is faster and finds less.
-            query_features: how many of a query's features are walked, the largest first.
+            table: the table that holds their inverted lists.
+            codes: the codes of all rows.
+            postings: the mean number of rows that are kept in a feature's list.
+            heap_factor: the share of the worst hit's score that a block's estimated score must reach for the block to
+                be scanned: a larger factor is faster and finds less.
+            query_features: the number of a query's features to scan, largest first.
         """
-        seismic = library("seismic", cls.name)
+        seismic = _seismic()
         for name, value, least in (("postings", postings, 1), ("query_features", query_features, 1)):
             if type(value) is not int or value < least:
                 raise InputError(f"{name} is {value!r}, expected a whole number, at least {least}")
@@ -76,19 +78,19 @@ class Seismic:
 
     @classmethod
     def open(cls, folder: Path, table: Table, settings: Mapping[str, Any], files: Mapping[str, Entry]) -> "Seismic":
-        """What `store` wrote; read whole, as Seismic trusts what it reads."""
-        seismic = library("seismic", cls.name)
+        """Open what `store` wrote, after checking its hash: Seismic trusts what it reads."""
+        seismic = _seismic()
         path = checked_content(folder, files["seismic"])
         variant = "LV" if table.features >= _FEW_FEATURES else ""
         try:
             index = getattr(seismic, f"SeismicIndex{variant}").load(str(path))
         except Exception as error:
-            raise damaged(path, f"Seismic cannot read it ({' '.join(str(error).split())})") from error
+            raise damaged(path, f"Seismic cannot read it ({one_line(error)})") from error
         return cls(index, table.features, settings)
 
     def search(self, table: Table, queries: Lists, k: int, where: Where) -> Found:
         if not where.is_empty:
-            raise InputError("engine seismic has no filter, expected engine exact or milvus for one")
+            raise InputError("engine seismic has no filters, expected engine exact or milvus")
         total, k = len(queries.starts) - 1, min(k, table.rows)
         filled = np.flatnonzero(np.diff(queries.starts))
         spans = [slice(*queries.starts[query : query + 2]) for query in filled]
@@ -114,10 +116,10 @@ class Seismic:
         return table.values(rows, features)
 
     def add(self, first: int, codes: sp.csr_array, labels: Array | None) -> None:
-        raise InputError("engine seismic is static and cannot add rows, expected engine exact or milvus")
+        raise InputError("engine seismic cannot add rows, expected engine exact or milvus")
 
     def delete(self, rows: Array) -> None:
-        raise InputError("engine seismic is static and cannot delete rows, expected engine exact or milvus")
+        raise InputError("engine seismic cannot delete rows, expected engine exact or milvus")
 
     def store(self, folder: Path) -> tuple[Mapping[str, Any], Mapping[str, Entry]]:
         temporary = new_name(folder)
@@ -130,9 +132,13 @@ class Seismic:
         pass
 
 
+def _seismic() -> Any:
+    return import_extra("seismic", "engine seismic", extra="seismic")
+
+
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Seismic tells of its progress on standard output, where commands print their results."""
+    """Suppress Seismic's progress messages: standard output is for the results of commands."""
     sys.stdout.flush()
     kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     try:

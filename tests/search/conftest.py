@@ -6,7 +6,7 @@ from nonneg import Features
 
 
 def some_codes(rows, features=60, active=8, seed=0):
-    """Sparse codes, a few features far more often active than the others; row 3 is empty, rows 5 and 6 are the same."""
+    """Sparse codes; some features are active far more often than others, row 3 is empty, rows 5 and 6 are equal."""
     rng = np.random.default_rng(seed)
     share = 1 / np.arange(1, features + 1) ** 0.7
     chosen = [np.sort(rng.choice(features, active, replace=False, p=share / share.sum())) for _ in range(rows)]
@@ -25,14 +25,14 @@ def codes():
 
 @pytest.fixture(scope="session")
 def queries(codes):
-    """Codes of rows, one that no row has, and one of doubles."""
+    """Codes of twelve rows, two dense random queries and one single feature."""
     rng = np.random.default_rng(1)
     return np.concatenate((codes[:12].toarray(), rng.random((2, codes.shape[1])), np.eye(1, codes.shape[1])))
 
 
 @pytest.fixture(scope="session")
 def labels():
-    return np.arange(300) % 4 - 1  # a quarter has none
+    return np.arange(300) % 4 - 1  # a quarter is unlabelled
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
-"""Scores by inverted lists and the best of them, compiled. Imported on first use: numba takes half a second to load.
+"""Compiled scoring by inverted lists. Import it on first use: numba takes half a second to load.
 
-A score is a sum in float64, in ascending order of features: the very sum that a plain loop makes.
+A score is a sum in float64, in ascending order of features, and so equals the sum that a plain loop computes.
 """
 
 import os
@@ -13,13 +13,13 @@ import numpy as np
 from nonneg import processes
 from nonneg.compiled import Lists, compiled
 
-_BLOCK = 256  # rows that are looked at one by one only if one of them is good enough
-_QUERIES = 8  # that a thread takes at a time
-_idle: list[Any] = []  # zeros that no thread uses now
+_BLOCK = 256  # rows that are compared one by one only if the best of them is good enough
+_QUERIES = 8  # queries that a thread takes at a time
+_idle: list[Any] = []  # arrays of zeros that no thread is using
 
 
-class Holders(NamedTuple):
-    """Of each feature the rows that hold it, ascending, and their values in units of the feature's scale."""
+class InvertedLists(NamedTuple):
+    """For each feature, the rows it is active on, ascending, and its values there divided by the feature's scale."""
 
     starts: Any
     places: Any
@@ -28,23 +28,23 @@ class Holders(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Rows `first` and on, the lists of who of them holds a feature, and which of them may be hits (empty: all)."""
+    """The rows from `first` on, their inverted lists, and which of them may be returned (empty: all)."""
 
     first: int
     rows: int
-    holders: Holders
+    lists: InvertedLists
     allowed: Any
 
 
 @compiled
 def _is_worse(score: float, row: int, other_score: float, other_row: int) -> bool:
-    """Of two with the same score, the later row is the worse one."""
+    """Compare two rows; of equal scores, the later row is worse."""
     return score < other_score or (score == other_score and row > other_row)
 
 
 @compiled
 def _rise(scores: Any, rows: Any, place: int) -> None:
-    """Let the entry at `place` of a heap rise until the one above it is worse."""
+    """Move the entry at `place` of a heap up until its parent is worse."""
     while place > 0:
         above = (place - 1) // 2
         if not _is_worse(scores[place], rows[place], scores[above], rows[above]):
@@ -56,7 +56,7 @@ def _rise(scores: Any, rows: Any, place: int) -> None:
 
 @compiled
 def _sink(scores: Any, rows: Any, size: int) -> None:
-    """Let the first entry of a heap of `size` sink until none below it is worse."""
+    """Move the first entry of a heap of `size` down until no child is worse."""
     place = 0
     while True:
         below = 2 * place + 1
@@ -82,7 +82,7 @@ def _largest(scores: Any) -> float:
 @compiled
 def _best(
     queries: Lists,
-    holders: Holders,
+    lists: InvertedLists,
     allowed: Any,
     first_row: int,
     first: int,
@@ -92,18 +92,18 @@ def _best(
     best_rows: Any,
     found: Any,
 ) -> None:
-    """Offer the rows of one segment to the heaps of the best, of queries `first` to `last`.
+    """Update the heaps of the best rows of queries `first` to `last - 1` with the rows of one segment.
 
-    `scratch` holds a zero for each row, before and after. Rows come in ascending order: a later one must score
-    more than the worst that is kept. `allowed` says which rows may be hits; it is empty where all may.
+    `scratch` holds one zero per row, before and after. Rows are visited in ascending order, so a later row must score
+    more than the worst one kept. `allowed` marks the rows that may be returned; if it is empty, all may.
     """
     samples, k = len(scratch), best_scores.shape[1]
     for query in range(first, last):
         for entry in range(queries.starts[query], queries.starts[query + 1]):
             feature = queries.places[entry]
-            value = queries.values[entry] * holders.scales[feature]  # exact: scales are powers of two
-            for held in range(holders.starts[feature], holders.starts[feature + 1]):
-                scratch[holders.places[held]] += value * holders.values[held]
+            value = queries.values[entry] * lists.scales[feature]  # exact: scales are powers of two
+            for place in range(lists.starts[feature], lists.starts[feature + 1]):
+                scratch[lists.places[place]] += value * lists.values[place]
         scores, rows, size = best_scores[query], best_rows[query], found[query]
         least = scores[0] if size == k else 0.0
         for block in range(0, samples, _BLOCK):
@@ -129,7 +129,7 @@ def _best(
 
 @compiled
 def _in_order(best_scores: Any, best_rows: Any, found: Any, first: int, last: int) -> None:
-    """Sort the heaps: best first, and of equal ones the earlier row."""
+    """Sort the heaps: best first, of equal scores the earlier row first."""
     for query in range(first, last):
         scores, rows = best_scores[query], best_rows[query]
         for size in range(found[query] - 1, 0, -1):
@@ -139,30 +139,30 @@ def _in_order(best_scores: Any, best_rows: Any, found: Any, first: int, last: in
 
 
 @compiled
-def _value(holders: Holders, feature: int, row: int) -> float:
-    """What a list of ascending rows holds for this one."""
-    low, high = holders.starts[feature], holders.starts[feature + 1]
+def _value(lists: InvertedLists, feature: int, row: int) -> float:
+    """Return the value of a row in a feature's list, by binary search."""
+    low, high = lists.starts[feature], lists.starts[feature + 1]
     stop = high
     while low < high:
         middle = (low + high) // 2
-        if holders.places[middle] < row:
+        if lists.places[middle] < row:
             low = middle + 1
         else:
             high = middle
-    return holders.values[low] * holders.scales[feature] if low < stop and holders.places[low] == row else 0.0
+    return lists.values[low] * lists.scales[feature] if low < stop and lists.places[low] == row else 0.0
 
 
 @compiled
-def values_at(holders: Holders, rows: Any, features: Any, values: Any) -> None:
-    """Fill `values` `(rows, features)` with what the lists hold."""
+def values_at(lists: InvertedLists, rows: Any, features: Any, values: Any) -> None:
+    """Fill `values` `(rows, features)` from the lists."""
     for line in range(len(rows)):
         for column in range(len(features)):
-            values[line, column] = _value(holders, features[column], rows[line])
+            values[line, column] = _value(lists, features[column], rows[line])
 
 
 @compiled
-def scores_at(queries: Lists, holders: Holders, first: int, samples: int, rows: Any, scores: Any) -> None:
-    """Fill `scores` `(queries, k)` for those of `rows` that lie in this segment."""
+def scores_at(queries: Lists, lists: InvertedLists, first: int, samples: int, rows: Any, scores: Any) -> None:
+    """Fill `scores` `(queries, k)` for those of `rows` that are in this segment."""
     for query in range(len(rows)):
         for place in range(rows.shape[1]):
             row = rows[query, place] - first
@@ -170,18 +170,20 @@ def scores_at(queries: Lists, holders: Holders, first: int, samples: int, rows: 
                 continue
             score = 0.0
             for entry in range(queries.starts[query], queries.starts[query + 1]):
-                score += queries.values[entry] * _value(holders, queries.places[entry], row)
+                score += queries.values[entry] * _value(lists, queries.places[entry], row)
             scores[query, place] = score
 
 
 def best(queries: Lists, segments: Sequence[Segment], k: int, threads: int | None = None) -> tuple[Any, Any]:
-    """The `k` best rows of each query and their scores, best first, ties by row; -1 and 0 where there are no more.
+    """Return the `k` best rows of each query and their scores, best first, ties in order of rows.
+
+    Places beyond the last row with a score above 0 hold row -1 and score 0.
 
     Args:
-        queries: of each query its features, ascending, and their values in float64.
-        segments: where to look, in ascending order of rows.
-        k: how many, at least 1.
-        threads: how many; None is one for each core.
+        queries: the features of each query, ascending, and their values in float64.
+        segments: the rows to search, in ascending order.
+        k: the number of rows, at least 1.
+        threads: the number of threads; None is one per core.
     """
     total = len(queries.starts) - 1
     scores, rows = np.zeros((total, k)), np.full((total, k), -1)
@@ -189,8 +191,8 @@ def best(queries: Lists, segments: Sequence[Segment], k: int, threads: int | Non
 
     def work(first: int, last: int) -> None:
         scratch = _borrowed(max(segment.rows for segment in segments))
-        for first_row, samples, holders, allowed in segments:
-            _best(queries, holders, allowed, first_row, first, last, scratch[:samples], scores, rows, found)
+        for first_row, samples, lists, allowed in segments:
+            _best(queries, lists, allowed, first_row, first, last, scratch[:samples], scores, rows, found)
         _in_order(scores, rows, found, first, last)
         _idle.append(scratch)
 
@@ -206,16 +208,16 @@ def best(queries: Lists, segments: Sequence[Segment], k: int, threads: int | Non
 
 
 def _borrowed(rows: int) -> Any:
-    """Zeros to add scores up in. Fresh memory costs more than a query does, so it is used again."""
+    """Return zeros to sum scores in. They are reused: allocating them would take longer than a query."""
     try:
         scratch = _idle.pop()
-    except IndexError:  # all are in use by other threads
+    except IndexError:  # other threads are using all of them
         return np.zeros(rows)
     return scratch if len(scratch) >= rows else np.zeros(rows)
 
 
 def cores() -> int:
-    """Those this process may use, or as many as OMP_NUM_THREADS says."""
+    """Return OMP_NUM_THREADS if it is set, otherwise the number of cores that this process may use."""
     given = os.environ.get("OMP_NUM_THREADS", "")
     if given.isdigit() and int(given):
         return int(given)

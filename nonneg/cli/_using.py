@@ -126,14 +126,14 @@ def explore(
     read_only: bool = False,
     browser: bool = True,
 ) -> None:
-    """Show what each feature means on a web page of this machine; two sets side by side if two are given.
+    """Show what each feature means on a local web page, or compare two sets of features side by side.
 
     Args:
         features: one or two features folders, runs with features beside them, or files of vectors.
-        host: the address to listen on; with one that others can reach, the printed address holds a token.
-        port: 8765 if left out, or a free one where that is taken.
-        sentence_model: of a run of nonneg convert, the sentence model that made its vectors: texts can then be tried.
-        read_only: names cannot be changed.
+        host: the address to listen on; if other machines can reach it, the printed address contains a token.
+        port: the port to listen on; by default 8765, or any free port if that one is in use.
+        sentence_model: the sentence model that made the vectors of a run of nonneg convert, to try new texts.
+        read_only: do not allow names to be changed.
         browser: open the page in a browser.
     """
     require_paths(features)
@@ -151,14 +151,14 @@ def export(
     max_samples: int = 1000,
     overwrite: bool = False,
 ) -> None:
-    """Write the pages of explore as files that any web server shows, for sharing.
+    """Write the pages of nonneg explore as files for any web server.
 
     Args:
         features: a features folder, a run with features beside it, or a file of vectors.
         out: the folder to write.
-        beside: a second set of features, to be shown side by side.
-        max_features: how many features get a page at most, the most active ones.
-        max_samples: how many samples get a page at most, those strongest for some feature.
+        beside: a second set of features to show side by side.
+        max_features: the maximum number of feature pages; the most active features are chosen.
+        max_samples: the maximum number of sample pages; the strongest samples of the features are chosen.
         overwrite: replace an earlier copy in that folder.
     """
     require_counts({"--max-features": max_features, "--max-samples": max_samples})

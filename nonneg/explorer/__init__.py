@@ -1,4 +1,4 @@
-"""The explorer: a web page on which people see what each feature means."""
+"""The explorer: a web page that shows what each feature means."""
 
 from nonneg.explorer._explorer import Explorer
 from nonneg.explorer._export import export

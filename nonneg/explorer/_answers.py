@@ -1,4 +1,4 @@
-"""What the server answers: typed, so that `openapi.json` says all of it."""
+"""The server's requests and answers as typed models, so that `openapi.json` describes all of them."""
 
 from typing import Literal
 
@@ -8,13 +8,13 @@ Kind = Literal["image", "text"]
 
 
 class Answer(BaseModel):
-    """Immutable, and without fields that are not listed."""
+    """An immutable model that rejects unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Sample(Answer):
-    """A sample in short. `strength` is the feature's value on it, where one feature is spoken of."""
+    """A short description of a sample. `strength` is its value of the feature in question, if there is one."""
 
     row: int
     id: str
@@ -25,7 +25,7 @@ class Sample(Answer):
 
 
 class Caption(Answer):
-    """What a feature is called: the name people gave it, and what the data say (its words, or its commonest label)."""
+    """A feature's name given by people, and a hint from the data: its words or its most common label."""
 
     feature: int
     name: str | None
@@ -33,10 +33,11 @@ class Caption(Answer):
 
 
 class FeatureRow(Caption):
-    """One line of the table of features.
+    """One row of the feature table.
 
-    `consistency` is the share of the commonest `label` among the samples it is active on, `entropy` that of all
-    labels in nats, `redundancy` the cosine with the feature most like it. None where it cannot be said.
+    `active` counts the samples the feature is active on, `frequency` is their share of all samples, `consistency` the
+    share of the most common `label` among them, `entropy` the entropy of their labels in nats, and `redundancy` the
+    largest absolute cosine with another feature. Values that are undefined are None.
     """
 
     active: int
@@ -56,23 +57,23 @@ class FeatureTable(Answer):
 
 
 class Strip(Answer):
-    """A feature's strongest samples, strongest first; and as many from its strongest to its faintest."""
+    """A feature's strongest samples in descending order, and samples evenly spaced from strongest to weakest."""
 
     feature: int
-    samples: tuple[Sample, ...]
-    across: tuple[Sample, ...]
+    strongest: tuple[Sample, ...]
+    spread: tuple[Sample, ...]
 
 
 class Histogram(Answer):
-    """Counts between ascending edges; samples on which the feature is off stand apart."""
+    """Counts of active samples between ascending edges, and the number of inactive samples."""
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
-    off: int
+    inactive: int
 
 
 class Band(Answer):
-    """Samples between two quantiles of a feature's active samples, evenly spaced from weak to strong."""
+    """Samples between two quantiles of a feature's active samples, evenly spaced from strong to weak."""
 
     title: str
     low: float
@@ -81,25 +82,24 @@ class Band(Answer):
 
 
 class LabelShare(Answer):
-    """A label among the samples a feature is active on: how many, their share, and its share of all samples."""
+    """A label among a feature's active samples: their number, their share, and the label's share of all samples."""
 
     label: str
     active: int
     share: float
-    everywhere: float
+    overall: float
 
 
 class Relation(Answer):
-    """Another feature. `value` is a cosine; `together` the share of this feature's samples on which both are active."""
+    """Another feature, its cosine with this one, and the share of this feature's samples on which both are active."""
 
     other: Caption
-    value: float
-    together: float
-    everywhere: float
+    cosine: float
+    co_activation: float
 
 
 class NamingEntry(Answer):
-    """Who called a feature what, and when. An empty name takes it back."""
+    """A name given to a feature, its author and its time. An empty name removes the previous one."""
 
     name: str
     author: str
@@ -107,18 +107,19 @@ class NamingEntry(Answer):
 
 
 class NameScore(Answer):
-    """How well a name tells whether the feature is active, on samples it was not chosen by.
+    """How well a name predicts whether its feature is active, on held-out samples.
 
-    `score` is the probability that a sample with the feature fits better than one without it: 0.5 is chance.
+    `score` is the probability that an active sample fits the name better than an inactive one; 0.5 is chance.
+    `criterion` describes what was compared with the name, `active` counts the held-out active samples.
     """
 
-    by: str
+    criterion: str
     score: float
     active: int
 
 
 class FeaturePage(Answer):
-    """Everything about one feature. `labelled` is how many of the samples it is on for have a label."""
+    """Everything about one feature. `labelled` counts its active samples that have a label."""
 
     row: FeatureRow
     histogram: Histogram
@@ -127,14 +128,14 @@ class FeaturePage(Answer):
     near_misses: tuple[Sample, ...]
     labels: tuple[LabelShare, ...]
     labelled: int
-    together: tuple[Relation, ...]
-    resembling: tuple[Relation, ...]
+    co_active: tuple[Relation, ...]
+    similar: tuple[Relation, ...]
     history: tuple[NamingEntry, ...]
     name_score: NameScore | None
 
 
 class Part(Answer):
-    """A feature of a sample: its value, and its share of the sample's squared length; all shares add up to 1."""
+    """An active feature of a sample: its value and its share of the squared length. All shares sum to 1."""
 
     caption: Caption
     activation: float
@@ -142,42 +143,44 @@ class Part(Answer):
 
 
 class Contribution(Answer):
-    """What one feature adds to a score."""
+    """A feature's contribution to a score."""
 
     feature: int
     value: float
 
 
 class Hit(Answer):
-    """A sample that was found. Its contributions add up to its score."""
+    """A sample that matches a query. Its contributions sum to its score."""
 
     sample: Sample
     score: float
     contributions: tuple[Contribution, ...]
 
 
-class Spoken(Answer):
-    """What a feature adds to the score of a class."""
+class Evidence(Answer):
+    """A feature's contribution to the score of a class."""
 
     caption: Caption
-    adds: float
+    value: float
 
 
 class Prediction(Answer):
-    """What a glass-box classifier says: a class, how likely, and the features that say so, most telling first.
+    """The class that a glass-box classifier predicts, its probability and the strongest evidence for it.
 
-    The score is the intercept and what all features add, of which the first few are named.
+    The score is the intercept plus the contributions of all features, of which only the largest are listed.
+    `missing` counts the classifier's features that are not among those shown; they count as 0.
     """
 
     label: str
     probability: float
     score: float
     intercept: float
-    spoken: tuple[Spoken, ...]
+    evidence: tuple[Evidence, ...]
+    missing: int = 0
 
 
 class SamplePage(Answer):
-    """A sample, the features it is made of, and its neighbours by the features that are not switched off."""
+    """A sample, its active features, and its neighbours computed without the features in `off`."""
 
     sample: Sample
     text: str | None
@@ -188,27 +191,27 @@ class SamplePage(Answer):
 
 
 class NewText(Answer):
-    """A text to be looked at."""
+    """A text to encode."""
 
     text: str = Field(min_length=1, max_length=100_000)
 
 
 class Encoded(Answer):
-    """What a new input is made of, and the samples most like it."""
+    """The active features of a new input, and the samples most similar to it."""
 
     parts: tuple[Part, ...]
     neighbours: tuple[Hit, ...]
 
 
 class Weight(Answer):
-    """A feature of a query and how much it counts."""
+    """A feature of a query and its weight."""
 
     feature: int
     weight: float = Field(ge=-10, le=10, allow_inf_nan=False)
 
 
 class Query(Answer):
-    """Samples with these features, like these samples, and on which none of the features in `without` is active."""
+    """A query for samples that have these features, resemble the rows in `like`, and lack the features in `without`."""
 
     features: tuple[Weight, ...] = Field((), max_length=100)
     like: tuple[int, ...] = Field((), max_length=100)
@@ -216,23 +219,23 @@ class Query(Answer):
     top: int = Field(24, ge=1, le=200)
 
 
-class Found(Answer):
-    """Answer to a query. `captions` are those of all features it speaks of."""
+class SearchResult(Answer):
+    """The answer to a query. `captions` covers all features of the query; `candidates` counts the samples searched."""
 
     query: Query
     captions: tuple[Caption, ...]
     like: tuple[Sample, ...]
-    left: int
+    candidates: int
     hits: tuple[Hit, ...]
 
 
 class SetOverview(Answer):
-    """One set of features at a glance.
+    """A summary of one set of features.
 
-    `active_mean` is the mean number of active features a sample; `spread` how many features are active on which share
-    of the samples, between `spread_edges`; `dense` how many are active on more than half. `is_settled` is false while
-    words for features of texts are still being looked for. `usual_features` are spread evenly from the most to the
-    least active.
+    `active_mean` is the mean number of active features per sample. `frequency_counts` is a histogram of the features'
+    frequencies over `frequency_edges`, and `dense` counts the features that are active on more than half of the
+    samples. `is_settled` is false while hints from texts are being computed. `spread_features` are evenly spaced over
+    the ranking by expected activation.
     """
 
     name: str
@@ -245,41 +248,41 @@ class SetOverview(Answer):
     live: int
     dead: int
     dense: int
-    spread_edges: tuple[float, ...]
-    spread: tuple[int, ...]
+    frequency_edges: tuple[float, ...]
+    frequency_counts: tuple[int, ...]
     has_negative: bool
     is_settled: bool
     can_name: bool
     can_encode: Kind | None
     strongest_features: tuple[FeatureRow, ...]
-    usual_features: tuple[FeatureRow, ...]
+    spread_features: tuple[FeatureRow, ...]
     example: SamplePage
 
 
 class Overview(Answer):
-    """All sets of features that were opened: one or two, `same_samples` if both are of the same ones, in order."""
+    """The one or two open sets. `same_samples` is true if both contain the same samples in the same order."""
 
     sets: tuple[SetOverview, ...]
     same_samples: bool
 
 
 class Figures(Answer):
-    """Figures of a set that take seconds.
+    """Statistics of a set that take seconds to compute.
 
-    `consistency` is over features with 10 active samples or more, `chance` the same with shuffled labels; None without
-    labels. `alone` says how much a feature tells that no other does (SEPIN, each sample its own second view, told on
-    `alone_samples` of them): the mean over the best `alone_k` features.
+    `consistency` is the mean class consistency of features with at least 10 active samples and `chance` its value
+    under shuffled labels; both are None without labels. `sepin` is SEPIN@k for each k in `sepin_k`, estimated on
+    `sepin_samples` samples, each serving as its own second view.
     """
 
     consistency: float | None
     chance: float | None
-    alone_k: tuple[int, ...]
-    alone: tuple[float, ...]
-    alone_samples: int
+    sepin_k: tuple[int, ...]
+    sepin: tuple[float, ...]
+    sepin_samples: int
 
 
 class Pair(Answer):
-    """Two features matched to each other, or one without a partner; `cosine` of what they fire on."""
+    """Two matched features and their cosine over the samples, or one feature without a partner."""
 
     first: FeatureRow | None
     second: FeatureRow | None
@@ -287,7 +290,7 @@ class Pair(Answer):
 
 
 class Comparison(Answer):
-    """Two sets matched. `chance` is the agreement with shuffled samples."""
+    """Two sets of features matched one to one. `chance` is the agreement after shuffling the samples."""
 
     agreement: float
     chance: float
@@ -295,22 +298,22 @@ class Comparison(Answer):
 
 
 class NewName(Answer):
-    """A name for a feature. `replaces` is the name that was shown when it was thought of."""
+    """A name for a feature. `replaces` is the name that its author saw."""
 
     name: str = Field(max_length=500)
     author: str = Field("", max_length=100)
     replaces: str | None = None
 
 
-class Named(Answer):
-    """A feature's name after a naming, and its history."""
+class NamingResult(Answer):
+    """A feature's caption, naming history and name score after a change of its name."""
 
     caption: Caption
     history: tuple[NamingEntry, ...]
     name_score: NameScore | None
 
 
-class Refusal(Answer):
-    """Why a request was not answered, in one sentence."""
+class Problem(Answer):
+    """Why a request failed, in one sentence."""
 
     detail: str

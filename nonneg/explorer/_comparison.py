@@ -1,4 +1,4 @@
-"""Two sets of features of the same samples, matched to each other: what stayed, what was lost, what is new."""
+"""One-to-one matching of two sets of features of the same samples."""
 
 import numpy as np
 
@@ -7,12 +7,12 @@ from nonneg.explorer._feature_set import FeatureSet
 
 
 def comparison(first: FeatureSet, second: FeatureSet) -> Comparison:
-    """Match the features of both one to one, most alike first, then those without a partner."""
-    from nonneg.evaluate import match_features  # brings torch with it
+    """Match two sets: pairs in descending order of their cosine, followed by features without a partner."""
+    from nonneg.evaluate import match_features  # imports torch
 
     matching = match_features(first.features, second.features)
     partners, cosine = matching.partners[0], matching.cosine[0]
-    taken = set(partners.tolist())
+    matched = set(partners.tolist())
     pairs = [
         Pair(
             first=first.row(feature),
@@ -21,6 +21,6 @@ def comparison(first: FeatureSet, second: FeatureSet) -> Comparison:
         )
         for feature in matching.ranked().tolist()
     ]
-    left = [feature for feature in np.flatnonzero(second.active).tolist() if feature not in taken]
-    pairs += [Pair(first=None, second=second.row(feature), cosine=0.0) for feature in left]
+    unmatched = [feature for feature in np.flatnonzero(second.active).tolist() if feature not in matched]
+    pairs += [Pair(first=None, second=second.row(feature), cosine=0.0) for feature in unmatched]
     return Comparison(agreement=matching.agreement.value, chance=matching.floor, pairs=tuple(pairs))

@@ -1,4 +1,4 @@
-"""`Explorer`: what is shown, and the answers to what pages ask; knows nothing of HTTP."""
+"""`Explorer`: the open sets of features and the answers to requests, independent of HTTP."""
 
 import threading
 from collections.abc import Sequence
@@ -7,13 +7,13 @@ from functools import cached_property
 from nonneg.errors import InputError
 from nonneg.explorer import _answers as answers
 from nonneg.explorer._comparison import comparison
-from nonneg.explorer._encode import ImageEncoder, TextEncoder
 from nonneg.explorer._feature_page import feature_page
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._glass import GlassBox
 from nonneg.explorer._name_score import name_score
 from nonneg.explorer._overview import figures, overview
-from nonneg.explorer._sample_page import encoded, found, sample_page
+from nonneg.explorer._sample_page import encoded, sample_page, search_result
+from nonneg.search import Encoder
 
 STRIP = 9
 
@@ -22,9 +22,9 @@ class Explorer:
     """One or two sets of features.
 
     Args:
-        sets: to be shown.
-        encoders: for each set, what turns new images or texts into codes; None where there is no model.
-        glass_boxes: for each set, a classifier of its codes; None where there is none.
+        sets: the sets to show.
+        encoders: for each set, the encoder of new images or texts, or None.
+        glass_boxes: for each set, the classifier of its codes, or None.
 
     Example:
         >>> import numpy as np
@@ -37,7 +37,7 @@ class Explorer:
     def __init__(
         self,
         sets: Sequence[FeatureSet],
-        encoders: Sequence[ImageEncoder | TextEncoder | None] = (),
+        encoders: Sequence[Encoder | None] = (),
         glass_boxes: Sequence[GlassBox | None] = (),
     ) -> None:
         if not 1 <= len(sets) <= 2:
@@ -49,12 +49,12 @@ class Explorer:
         self._figures: dict[int, answers.Figures] = {}
 
     def prepare(self) -> None:
-        """Compute what pages would otherwise wait for."""
+        """Compute now what the first requests would otherwise wait for."""
         for features in self.sets:
             features.prepare()
 
     def overview(self, can_write: bool = True) -> answers.Overview:
-        return overview(self.sets, can_write, [e.kind if e is not None else None for e in self.encoders])
+        return overview(self.sets, can_write, [self._input_kind(number) for number in range(len(self.sets))])
 
     def figures(self, number: int) -> answers.Figures:
         features = self._set(number)
@@ -70,9 +70,8 @@ class Explorer:
 
     def strip(self, number: int, feature: int) -> answers.Strip:
         features = self._set(number, feature)
-        return answers.Strip(
-            feature=feature, samples=features.strongest(feature, STRIP), across=features.across(feature, STRIP)
-        )
+        strongest, spread = features.strongest(feature, STRIP), features.spread(feature, STRIP)
+        return answers.Strip(feature=feature, strongest=strongest, spread=spread)
 
     def feature(self, number: int, feature: int) -> answers.FeaturePage:
         return feature_page(self._set(number, feature), feature)
@@ -80,40 +79,39 @@ class Explorer:
     def sample(self, number: int, row: int, off: Sequence[int] = ()) -> answers.SamplePage:
         return sample_page(self._set(number, *off, row=row), row, off, self.glass_boxes[number])
 
-    def search(self, number: int, query: answers.Query) -> answers.Found:
+    def search(self, number: int, query: answers.Query) -> answers.SearchResult:
         features = self._set(number, *(each.feature for each in query.features), *query.without)
         for row in query.like:
             self._set(number, row=row)
-        return found(features, query)
+        return search_result(features, query)
 
     def picture(self, number: int, row: int) -> bytes | None:
         return self._set(number, row=row).features.media(row)
 
-    def name(self, number: int, feature: int, given: answers.NewName) -> answers.Named | None:
-        """Name a feature; None if it has been called something else since the person looked."""
+    def rename(self, number: int, feature: int, given: answers.NewName) -> answers.NamingResult | None:
+        """Name a feature; return None if its name has changed since the author saw it."""
         features = self._set(number, feature)
-        if not features.names.call(feature, given.name.strip(), given.author.strip(), given.replaces):
+        if not features.names.rename(feature, given.name.strip(), given.author.strip(), given.replaces):
             return None
-        return answers.Named(
+        return answers.NamingResult(
             caption=features.caption(feature),
             history=features.names.history(feature),
             name_score=name_score(features, feature, features.column(feature)[0]),
         )
 
-    def encode_text(self, number: int, text: str) -> answers.Encoded:
+    def encode(self, number: int, sample: bytes | str) -> answers.Encoded:
+        """Encode a new image, given as the bytes of its file, or a new text."""
         features, encoder = self._set(number), self.encoders[number]
-        if not isinstance(encoder, TextEncoder):
-            raise InputError(
-                f"{features.name} was opened without a sentence model, expected a run of nonneg convert and its"
-                " --sentence-model to try texts on"
-            )
-        return encoded(features, encoder.codes(text))
+        kind = "text" if isinstance(sample, str) else "image"
+        if encoder is None or self._input_kind(number) != kind:
+            run = "a run of nonneg convert and its --sentence-model" if kind == "text" else "a run trained on images"
+            raise InputError(f"{features.name} was opened without a model for {kind}s, expected {run}")
+        return encoded(features, encoder.codes(sample).toarray()[0])
 
-    def encode(self, number: int, picture: bytes) -> answers.Encoded:
-        features, encoder = self._set(number), self.encoders[number]
-        if not isinstance(encoder, ImageEncoder):
-            raise InputError(f"{features.name} was opened without its model, expected a trained run to try images on")
-        return encoded(features, encoder.codes(picture))
+    def _input_kind(self, number: int) -> answers.Kind | None:
+        """What the encoder of a set takes on the page, which cannot send vectors."""
+        encoder = self.encoders[number]
+        return None if encoder is None or encoder.kind == "vector" else encoder.kind
 
     def comparison(self) -> answers.Comparison:
         if len(self.sets) < 2:
@@ -126,7 +124,7 @@ class Explorer:
         return comparison(*self.sets)
 
     def _set(self, number: int, *features: int, row: int = 0) -> FeatureSet:
-        """A set that has these features and this row."""
+        """Return a set after checking that it contains these features and this row."""
         if not 0 <= number < len(self.sets):
             raise InputError(f"set is {number}, expected 0 to {len(self.sets) - 1}")
         found = self.sets[number]

@@ -1,4 +1,4 @@
-"""A static copy of the page: files that any web server can show, for sharing."""
+"""A static copy of the page for sharing: files that any web server can serve."""
 
 import itertools
 import json
@@ -33,7 +33,7 @@ from nonneg.progress import progress_bar
 _MAKER, _MARKER, _PAGE = "nonneg export", "export.json", "index.html"
 _PARTS = {_PAGE, "static", "data", "media"}
 _DIGITS = 4
-# What the server sends as headers; a static one sends none.
+# Replaces the headers of our server, which a static server does not send.
 _POLICY = (
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'self'; img-src 'self' blob:;"
     " object-src 'none'; base-uri 'self'; form-action 'self'\">\n"
@@ -49,48 +49,58 @@ def export(
     overwrite: bool = False,
     progress: bool = True,
 ) -> Path:
-    """Write overview, features, feature and sample pages as files that open from any static web server.
+    """Write the overview, feature table, feature pages and sample pages as files for any static web server.
 
     Args:
         *given: one or two sets of features, as for `explore`.
         out: the folder to write.
-        features: at most so many of each set get a page, the most active ones.
-        samples: at most so many of each set get a page, those strongest for some feature.
-        overwrite: replace an earlier copy, once the new one is whole.
-        progress: show a bar on standard error.
+        features: the maximum number of feature pages per set; the most active features are chosen.
+        samples: the maximum number of sample pages per set; the strongest samples of the features are chosen.
+        overwrite: replace an earlier copy after the new one is complete.
+        progress: show a progress bar on standard error.
     """
     for name, count in (("features", features), ("samples", samples)):
         if count < 1:
             raise InputError(f"{name} is {count}, expected at least 1")
     folder = Path(out)
     with folder_lock(folder):
-        replaces = overwrite or _is_unfinished(folder)
-        check_claimable(folder, _MARKER, _MAKER, _PARTS, replaces)
+        _remove_leftovers(folder)
+        replace = overwrite or _is_incomplete(folder)
+        check_claimable(folder, _MARKER, _MAKER, _PARTS, replace)
         explorer = open_explorer(given)
-        with _aside(folder) as made:
+        with _temporary_folder(folder) as made:
             _write_site(explorer, made, features, samples, progress)
-            claim_folder(folder, _MARKER, {"made_by": _MAKER}, _PARTS, replaces)
+            claim_folder(folder, _MARKER, {"made_by": _MAKER}, _PARTS, replace)
             with os_errors_as_input_errors(folder):
-                for part in sorted(made.iterdir(), key=lambda part: part.name == _PAGE):  # last: what opens is whole
+                for part in sorted(made.iterdir(), key=lambda part: part.name == _PAGE):  # index.html last
                     part.rename(folder / part.name)
     return folder
 
 
+def _remove_leftovers(folder: Path) -> None:
+    """Remove temporary files of an interrupted export, provided that the folder belongs to `export` or is empty."""
+    with os_errors_as_input_errors(folder):
+        entries = list(folder.iterdir())
+        leftovers = [path for path in entries if path.name.startswith(TEMPORARY_PREFIX)]
+        if len(leftovers) == len(entries) or made_by(folder / _MARKER) == _MAKER:
+            for path in leftovers:
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
 @contextmanager
-def _aside(folder: Path) -> Iterator[Path]:
-    """A place in the folder to write to, so that a copy that was there stays until the new one is whole."""
+def _temporary_folder(folder: Path) -> Iterator[Path]:
+    """A folder inside `folder` to write to, so that an earlier copy remains until the new one is complete."""
     made = folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
     try:
         with os_errors_as_input_errors(folder):
             made.mkdir()
         yield made
     finally:
-        for leftover in folder.glob(f"{TEMPORARY_PREFIX}*"):  # this one, and what a kill has left
-            shutil.rmtree(leftover, ignore_errors=True)
+        shutil.rmtree(made, ignore_errors=True)
 
 
-def _is_unfinished(folder: Path) -> bool:
-    """Whether a copy was begun there and never became one."""
+def _is_incomplete(folder: Path) -> bool:
+    """Whether the folder holds an export that was interrupted."""
     with os_errors_as_input_errors(folder):
         return made_by(folder / _MARKER) == _MAKER and not (folder / _PAGE).exists()
 
@@ -98,13 +108,13 @@ def _is_unfinished(folder: Path) -> bool:
 def _write_site(explorer: Explorer, folder: Path, features: int, samples: int, progress: bool) -> None:
     explorer.prepare()
     if len(explorer.sets) == 2:
-        explorer.comparison()  # kept for its page; refused at once where the two are not of the same samples
+        explorer.comparison()  # cached for its page; fails early if the two sets contain different samples
     examples = [each.example.sample.row for each in explorer.overview().sets]
-    chosen = [_Chosen(*each, features, samples) for each in zip(explorer.sets, examples, strict=True)]
+    selections = [_Selection(*each, features, samples) for each in zip(explorer.sets, examples, strict=True)]
     with progress_bar(progress) as bar:
-        for name, answer in bar.track(list(_names(explorer, chosen)), description="writing"):
-            _write(folder / "data", name, answer(), chosen)
-    for number, each in enumerate(chosen):
+        for name, answer in bar.track(list(_files(explorer, selections)), description="writing"):
+            _write(folder / "data", name, answer(), selections)
+    for number, each in enumerate(selections):
         _write_pictures(folder / "media" / str(number), each)
     _copy(STATIC, folder / "static", skip={_PAGE})
     page = (STATIC / _PAGE).read_text("utf-8")
@@ -113,51 +123,51 @@ def _write_site(explorer: Explorer, folder: Path, features: int, samples: int, p
         (folder / _PAGE).write_text(page, "utf-8")
 
 
-class _Chosen:
-    """Which features and samples of a set get a page, and which samples are seen."""
+class _Selection:
+    """The features and samples of a set that get a page, and the samples shown anywhere."""
 
-    def __init__(self, features: FeatureSet, example: int, most_features: int, most_samples: int) -> None:
+    def __init__(self, features: FeatureSet, example: int, max_features: int, max_samples: int) -> None:
         self.set = features
         ranked = features.by_activation()
-        everything = len(features.active) <= most_features
-        self.features = list(range(len(features.active))) if everything else sorted(ranked[:most_features])
-        strips = [[sample.row for sample in features.strongest(f, STRIP)] for f in ranked[:most_features]]
+        is_complete = len(features.active) <= max_features
+        self.features = list(range(len(features.active))) if is_complete else sorted(ranked[:max_features])
+        strips = [[sample.row for sample in features.strongest(f, STRIP)] for f in ranked[:max_features]]
         in_turn = itertools.chain.from_iterable(itertools.zip_longest(*strips, fillvalue=-1))
-        rows = range(len(features)) if len(features) <= most_samples else in_turn
+        rows = range(len(features)) if len(features) <= max_samples else in_turn
         wanted = dict.fromkeys([example, *(row for row in rows if row >= 0)])
-        self.rows = sorted(itertools.islice(wanted, most_samples))
-        self.seen: set[int] = set()
-        first = features.features.media(0) if features.kind == "images" else None
+        self.rows = sorted(itertools.islice(wanted, max_samples))
+        self.shown: set[int] = set()
+        first = features.features.media(0)
         self.extension = _EXTENSIONS.get(content_type(first) or "", "png")
 
-    def described(self) -> dict[str, Any]:
-        """What the page must know of a copy."""
-        left_out = len(self.set.active) - len(self.features)
+    def description(self) -> dict[str, Any]:
+        """What the page needs to know about the copy."""
+        omitted = len(self.set.active) - len(self.features)
         return {
             "can_name": False,
             "can_encode": None,
             "is_settled": True,
             "searchable": False,
-            "rows": self.rows,
+            "sample_pages": self.rows,
             "extension": self.extension,
-            "left_out": left_out,
-            "kept": self.features if left_out else None,
+            "omitted_features": omitted,
+            "feature_pages": self.features if omitted else None,
         }
 
     def note(self) -> str:
-        """What is left out, in a sentence."""
+        """A sentence about the samples that are left out."""
         total = len(self.set)
         if len(self.rows) == total:
             return ""
-        return f"{len(self.rows):,} of {total:,} {self.set.kind} of {self.set.name} have a page here. "
+        return f"{len(self.rows):,} of {total:,} {self.set.features.kind} of {self.set.name} have a page here. "
 
 
-def _names(explorer: Explorer, chosen: Sequence[_Chosen]) -> Iterator[tuple[str, Any]]:
-    """Name of each file and what makes its content."""
+def _files(explorer: Explorer, selections: Sequence[_Selection]) -> Iterator[tuple[str, Any]]:
+    """The name of each file and the function that returns its content."""
     yield "overview", lambda: explorer.overview(can_write=False)
     if len(explorer.sets) == 2:
         yield "comparison", explorer.comparison
-    for number, each in enumerate(chosen):
+    for number, each in enumerate(selections):
         yield f"sets/{number}/features", lambda number=number: explorer.table(number)
         yield f"sets/{number}/figures", lambda number=number: explorer.figures(number)
         for feature in each.features:
@@ -167,17 +177,17 @@ def _names(explorer: Explorer, chosen: Sequence[_Chosen]) -> Iterator[tuple[str,
             yield f"sets/{number}/sample/{row}", lambda n=number, r=row: explorer.sample(n, r)
 
 
-def _write(folder: Path, name: str, answer: Answer, chosen: Sequence[_Chosen]) -> None:
+def _write(folder: Path, name: str, answer: Answer, selections: Sequence[_Selection]) -> None:
     content, path = _rounded(answer.model_dump()), folder / f"{name}.json"
     if name == "overview":
-        for each, copy in zip(content["sets"], chosen, strict=True):
-            each.update(copy.described())
-        content["note"] = "".join(copy.note() for copy in chosen)
-        for each, copy in zip(content["sets"], chosen, strict=True):
-            copy.seen.update(_rows(each["example"]))
+        for each, copy in zip(content["sets"], selections, strict=True):
+            each.update(copy.description())
+        content["note"] = "".join(copy.note() for copy in selections)
+        for each, copy in zip(content["sets"], selections, strict=True):
+            copy.shown.update(_rows(each["example"]))
     elif name.startswith("sets/"):
-        copy = chosen[int(name.split("/")[1])]
-        copy.seen.update(_rows(content))
+        copy = selections[int(name.split("/")[1])]
+        copy.shown.update(_rows(content))
         if name.endswith("/features") and len(copy.features) < len(content["rows"]):
             content["rows"] = [content["rows"][feature] for feature in copy.features]
     with os_errors_as_input_errors(path):
@@ -185,19 +195,19 @@ def _write(folder: Path, name: str, answer: Answer, chosen: Sequence[_Chosen]) -
         path.write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")), "utf-8")
 
 
-def _write_pictures(folder: Path, chosen: _Chosen) -> None:
-    if chosen.set.kind != "images":
+def _write_pictures(folder: Path, selection: _Selection) -> None:
+    if not selection.set.features.has_media:
         return
     with os_errors_as_input_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for row in sorted(chosen.seen):
-            content = chosen.set.features.media(row)
+        for row in sorted(selection.shown):
+            content = selection.set.features.media(row)
             if content is not None and content_type(content) is not None:
-                (folder / f"{row}.{chosen.extension}").write_bytes(content)
+                (folder / f"{row}.{selection.extension}").write_bytes(content)
 
 
 def _rows(content: Any) -> Iterator[int]:
-    """Samples that are spoken of, wherever they stand."""
+    """The rows of all samples in an answer, at any depth."""
     if isinstance(content, dict):
         if "has_picture" in content:
             yield content["row"]
@@ -209,7 +219,7 @@ def _rows(content: Any) -> Iterator[int]:
 
 
 def _rounded(content: Any) -> Any:
-    """Numbers as exact as a page shows them."""
+    """The content with numbers rounded to the precision that pages show."""
     if isinstance(content, float):
         return float(np.format_float_positional(content, _DIGITS, fractional=False))
     if isinstance(content, dict):

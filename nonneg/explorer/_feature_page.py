@@ -1,4 +1,4 @@
-"""A feature's page: how strong it is where, on what, beside what."""
+"""A feature's page: its samples from strong to weak, its labels and related features."""
 
 from typing import Any
 
@@ -6,45 +6,46 @@ import numpy as np
 import numpy.typing as npt
 
 from nonneg.explorer._answers import Band, FeaturePage, Histogram, LabelShare, Relation, Sample
-from nonneg.explorer._feature_set import FeatureSet, captions
+from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._name_score import name_score
 from nonneg.explorer._search import search
+from nonneg.labels import is_labelled
 
 Array = npt.NDArray[Any]
 _BINS, _STRONGEST, _BAND, _NEAR_MISSES, _RELATED, _LABELS = 30, 18, 9, 9, 6, 12
-_TYPICAL = 50  # of the strongest samples, to know what usually comes with a feature
-_BANDS = (("strong", 0.75, 1.0), ("medium", 0.5, 0.75), ("weak", 0.25, 0.5), ("faintest", 0.0, 0.25))
+_TYPICAL = 50  # strongest samples that define which features usually accompany this one
+_BANDS = (("strong", 0.75, 1.0), ("medium", 0.5, 0.75), ("weak", 0.25, 0.5), ("weakest", 0.0, 0.25))
 
 
 def feature_page(features: FeatureSet, feature: int) -> FeaturePage:
-    """Everything about one feature."""
+    """Return everything about one feature."""
     rows, values = features.column(feature)
+    known = features.features.labels
     return FeaturePage(
         row=features.row(feature),
-        histogram=histogram(values, len(features) - len(rows)),
+        histogram=_histogram(values, len(features) - len(rows)),
         strongest=features.strongest(feature, _STRONGEST),
-        bands=bands(features, rows, values),
-        near_misses=near_misses(features, feature, rows),
-        labels=labels(features, feature),
-        labelled=_labelled(features, rows),
-        together=together(features, feature, rows),
-        resembling=resembling(features, feature, rows),
+        bands=_bands(features, rows, values),
+        near_misses=_near_misses(features, feature, rows),
+        labels=_labels(features, feature),
+        labelled=0 if known is None else int(is_labelled(known[rows]).sum()),
+        co_active=_related(features, features.products[feature].copy(), feature, rows),
+        similar=_related(features, _profile_cosines(features, feature), feature, rows),
         history=features.names.history(feature),
         name_score=name_score(features, feature, rows),
     )
 
 
-def histogram(values: Array, off: int) -> Histogram:
-    """Of a feature's active values; samples it is off on are counted apart."""
+def _histogram(values: Array, inactive: int) -> Histogram:
     if not len(values):
-        return Histogram(edges=(), counts=(), off=off)
+        return Histogram(edges=(), counts=(), inactive=inactive)
     low = min(float(values.min()), 0.0)
     counts, edges = np.histogram(values.astype(np.float64), _BINS, (low, max(float(values.max()), low + 1e-12)))
-    return Histogram(edges=tuple(edges.tolist()), counts=tuple(counts.tolist()), off=off)
+    return Histogram(edges=tuple(edges.tolist()), counts=tuple(counts.tolist()), inactive=inactive)
 
 
-def bands(features: FeatureSet, rows: Array, values: Array) -> tuple[Band, ...]:
-    """Samples from quarters of a feature's active samples, evenly spaced: the top alone misleads."""
+def _bands(features: FeatureSet, rows: Array, values: Array) -> tuple[Band, ...]:
+    """Evenly spaced samples from each quarter of the active samples, because the strongest alone can mislead."""
     found = []
     for title, low, high in _BANDS:
         start, stop = round(low * len(rows)), round(high * len(rows))
@@ -55,67 +56,55 @@ def bands(features: FeatureSet, rows: Array, values: Array) -> tuple[Band, ...]:
     return tuple(found)
 
 
-def near_misses(features: FeatureSet, feature: int, rows: Array) -> tuple[Sample, ...]:
-    """Samples with the features that usually come with this one, on which it stays off all the same."""
+def _near_misses(features: FeatureSet, feature: int, rows: Array) -> tuple[Sample, ...]:
+    """Inactive samples that have the features which usually accompany this one."""
     if not len(rows):
         return ()
     typical = np.asarray(features.units[rows[::-1][:_TYPICAL]].sum(axis=0)).ravel()
     typical[feature] = 0
-    kept = np.ones(len(features), bool)
-    kept[rows] = False
-    return tuple(hit.sample for hit in search(features, typical, kept, _NEAR_MISSES))
+    is_candidate = np.ones(len(features), bool)
+    is_candidate[rows] = False
+    return tuple(hit.sample for hit in search(features, typical, is_candidate, _NEAR_MISSES))
 
 
-def labels(features: FeatureSet, feature: int) -> tuple[LabelShare, ...]:
-    """Labels of the samples it is active on, commonest first."""
+def _labels(features: FeatureSet, feature: int) -> tuple[LabelShare, ...]:
+    """Labels of the active samples, the most common one first."""
     counted = [] if features.labels is None else features.labels.of(feature)
     active, total = sum(count for _, count, _ in counted), sum(total for _, _, total in counted)
     return tuple(
-        LabelShare(label=label, active=count, share=count / active, everywhere=of / total)
+        LabelShare(label=label, active=count, share=count / active, overall=of / total)
         for label, count, of in counted[:_LABELS]
         if count
     )
 
 
-def _labelled(features: FeatureSet, rows: Array) -> int:
-    known = features.features.labels
-    return 0 if known is None else int((np.asarray(known)[rows] >= 0).sum())
+def _profile_cosines(features: FeatureSet, feature: int) -> Array:
+    """Cosines between the rows of `products`, leaving out the entries of the two features compared.
 
-
-def together(features: FeatureSet, feature: int, rows: Array) -> tuple[Relation, ...]:
-    """Features that fire on the same samples: the largest cosines."""
-    return _related(features, features.products[feature].copy(), feature, rows)
-
-
-def resembling(features: FeatureSet, feature: int, rows: Array) -> tuple[Relation, ...]:
-    """Features that stand beside the same others, whether or not on the same samples.
-
-    The cosine of two rows of `products`, without the two features' own entries.
+    Two features score high if they co-occur with the same other features, even without a sample in common.
     """
     products = features.products
     own, diagonal = products[feature], products.diagonal()
-    cross = products @ own - own * own[feature] - own * diagonal  # terms of the two features themselves taken out
+    cross = products @ own - own * own[feature] - own * diagonal  # without the terms of the two features themselves
     squares = features.squared_products
     lengths = squares - diagonal**2 - own**2
     length = squares[feature] - own[feature] ** 2 - own**2
     scale = np.sqrt(np.clip(lengths, 0, None) * np.clip(length, 0, None))
-    cosine = np.divide(cross, scale, out=np.zeros_like(cross), where=scale > 1e-6)
-    return _related(features, np.clip(cosine, -1, 1), feature, rows)
+    cosines = np.divide(cross, scale, out=np.zeros_like(cross), where=scale > 1e-6)
+    return np.asarray(np.clip(cosines, -1, 1))
 
 
-def _related(features: FeatureSet, values: Array, feature: int, rows: Array) -> tuple[Relation, ...]:
-    """The features of the largest values, with how often both are active."""
-    values[feature] = 0
-    best = [int(other) for other in np.argsort(-values, kind="stable")[:_RELATED] if values[other] > 0]
+def _related(features: FeatureSet, cosines: Array, feature: int, rows: Array) -> tuple[Relation, ...]:
+    """The features with the largest cosines above 0, and how often both are active."""
+    cosines[feature] = 0
+    best = [int(other) for other in np.argsort(-cosines, kind="stable")[:_RELATED] if cosines[other] > 0]
     is_active = np.zeros(len(features), bool)
     is_active[rows] = True
-    both = [is_active[features.column(other)[0]].sum() for other in best]
     return tuple(
         Relation(
-            other=caption,
-            value=float(values[other]),
-            together=float(count / max(len(rows), 1)),
-            everywhere=float(features.active[other] / len(features)),
+            other=features.caption(other),
+            cosine=float(cosines[other]),
+            co_activation=float(is_active[features.column(other)[0]].sum() / max(len(rows), 1)),
         )
-        for other, count, caption in zip(best, both, captions(features, best), strict=True)
+        for other in best
     )

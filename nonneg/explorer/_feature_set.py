@@ -1,8 +1,7 @@
-"""One set of features with what is computed of it once: unit codes, counts, labels, captions."""
+"""One set of features with everything the pages need, computed once: activity, labels, captions and cosines."""
 
 import secrets
 import threading
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,27 +10,27 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from nonneg.codes import EPSILON
+from nonneg.codes import unit_rows
 from nonneg.explorer._answers import Caption, FeatureRow, Sample
 from nonneg.explorer._labels import label_counts
-from nonneg.explorer._media import SIGNED, content_type
+from nonneg.explorer._media import content_type
 from nonneg.explorer._names import Names
 from nonneg.features import Features
 
 Array = npt.NDArray[Any]
 _EXCERPT = 240  # characters
-_MOSTLY, _OFTEN = 0.5, 0.25  # shares of its commonest label from which a feature is called after it
-_STANDS_OUT = 1.5  # times the label's share of all samples, at least
-_BLOCK = 512  # features whose products with all others are taken together
+_MOSTLY, _OFTEN = 0.5, 0.25  # shares of the most common label that make it a hint
+_STANDS_OUT = 1.5  # minimum ratio of that share to the label's share of all samples
+_BLOCK = 512  # features whose cosines with all others are computed at once
 
 
 class FeatureSet:
-    """Features, as the pages need them.
+    """Features prepared for the pages.
 
     Args:
-        features: to be shown.
-        name: of the set, for people.
-        folder: where the features lie, and their names are kept; None if they are in memory alone.
+        features: the features to show.
+        name: the name of the set, for people.
+        folder: the features folder, where names are saved, or None for features in memory.
 
     Example:
         >>> features = Features(np.eye(3, dtype=np.float32), labels=[0, 1, 1], label_names=("cat", "dog"))
@@ -41,30 +40,23 @@ class FeatureSet:
 
     def __init__(self, features: Features, name: str, folder: Path | None = None) -> None:
         self.features, self.name = features, name
-        self.key = secrets.token_hex(4)  # part of the addresses of pictures: a browser's copy of others is not shown
-        self.units = unit_codes(features.codes)
-        self._has_pictures = "media" in features.samples.column_names
-        self.active = np.bincount(self.units.indices, minlength=features.shape[1])
-        self.expected = features.expected_activation
-        self.labels = label_counts(features, self.units)
+        self.key = secrets.token_hex(4)  # part of image addresses, so that browsers do not reuse images of other sets
+        self.units, self.active, self.expected = features.units, features.active, features.expected_activation
+        self._active_rows = features.units.astype(bool).tocsc()
+        self._has_pixels = features.has_media and features.pixels is not None
+        self.labels = label_counts(features)
         self._lock = threading.RLock()
         self._hints: dict[int, str] | None = None
         self.names = Names(features, folder)
-        features.column(0)  # its matrix by feature is made here, and not while somebody waits
+        features.column(0)  # builds the matrix by feature now instead of during the first request
 
     # Samples
 
     def __len__(self) -> int:
         return len(self.features)
 
-    @property
-    def kind(self) -> str:
-        """What samples are called."""
-        columns = self.features.samples.column_names
-        return "images" if "media" in columns else "texts" if "text" in columns else "samples"
-
     def sample(self, row: int, strength: float | None = None) -> Sample:
-        """A sample in short."""
+        """Describe a sample in short."""
         features = self.features
         label = None if features.labels is None or features.labels[row] < 0 else int(features.labels[row])
         text = features.text(row)
@@ -78,28 +70,26 @@ class FeatureSet:
         )
 
     def _has_picture(self, row: int) -> bool:
-        """Whether there is one that a browser shows."""
-        if not self._has_pictures:
-            return False
-        media = self.features.samples["media"][int(row)]
-        return media.is_valid and content_type(bytes(media.as_buffer()[:SIGNED])) is not None
+        """Whether the sample has an image that browsers can show."""
+        # Pixels are always shown as PNG; encoding one to find that out would be slow.
+        return self._has_pixels or content_type(self.features.media(int(row))) is not None
 
     def column(self, feature: int) -> tuple[Array, Array]:
-        """Rows on which a feature is active and its values there, weakest first."""
-        rows, values = self.features.column(feature)
-        lengths = self._lengths[rows]
-        is_active = np.abs(values) > EPSILON * lengths
-        rows, values = rows[is_active], values[is_active]
-        order = np.argsort(-values, kind="stable")[::-1]  # of equal ones, the first row is the strongest
+        """Rows on which a feature is active and its values there, in ascending order of the values."""
+        stored, values = self.features.column(feature)
+        start, stop = self._active_rows.indptr[feature : feature + 2]
+        rows = self._active_rows.indices[start:stop]
+        values = values[np.searchsorted(stored, rows)]
+        order = np.argsort(-values, kind="stable")[::-1]  # of equal values, the first row counts as the strongest
         return rows[order], values[order]
 
     def strongest(self, feature: int, count: int) -> tuple[Sample, ...]:
-        """Samples on which a feature is strongest, strongest first."""
+        """The samples with a feature's largest values, in descending order."""
         rows, values = self.column(feature)
         return tuple(self.sample(row, value) for row, value in zip(rows[::-1][:count], values[::-1], strict=False))
 
-    def across(self, feature: int, count: int) -> tuple[Sample, ...]:
-        """Samples from its strongest to its faintest, evenly spaced."""
+    def spread(self, feature: int, count: int) -> tuple[Sample, ...]:
+        """Samples evenly spaced from a feature's strongest to its weakest active sample."""
         rows, values = self.column(feature)
         places = np.unique(np.linspace(0, len(rows) - 1, min(count, len(rows))).round().astype(int))[::-1]
         return tuple(self.sample(rows[i], values[i]) for i in places)
@@ -107,25 +97,25 @@ class FeatureSet:
     # Features
 
     def caption(self, feature: int) -> Caption:
-        """What a feature is called."""
+        """A feature's name and hint."""
         return Caption(feature=feature, name=self.names.current().get(feature), hint=self.hint(feature))
 
     def hint(self, feature: int) -> str | None:
-        """The words that set its texts apart, if they have been found; else its commonest label, if that stands out."""
+        """The words that distinguish a feature's texts, if known, or else its most common label, if it stands out."""
         if self._hints and feature in self._hints:
             return self._hints[feature]
-        if self.labels is None or self.labels.commonest[feature] < 0:
+        if self.labels is None or self.labels.most_common[feature] < 0:
             return None
-        label, share = self.labels.commonest[feature], self.labels.share[feature]
-        everywhere = self.labels.totals[label] / self.labels.totals.sum()
-        if share < _OFTEN or share < _STANDS_OUT * everywhere:
+        label, share = self.labels.most_common[feature], self.labels.share[feature]
+        overall = self.labels.totals[label] / self.labels.totals.sum()
+        if share < _OFTEN or share < _STANDS_OUT * overall:
             return None
         return f"{'mostly' if share >= _MOSTLY else 'often'} {self.labels.names[label]}"
 
     def row(self, feature: int) -> FeatureRow:
-        """A feature's line in the table."""
-        labels = self.labels if self.labels is not None and self.labels.commonest[feature] >= 0 else None
-        nearest = float(self.nearest[feature])
+        """A feature's row in the table."""
+        labels = self.labels if self.labels is not None and self.labels.most_common[feature] >= 0 else None
+        redundancy = float(self.redundancy[feature])
         return FeatureRow(
             feature=int(feature),
             name=self.names.current().get(feature),
@@ -133,32 +123,27 @@ class FeatureSet:
             active=int(self.active[feature]),
             frequency=float(self.active[feature] / len(self)),
             expected_activation=float(self.expected[feature]),
-            label=None if labels is None else labels.names[labels.commonest[feature]],
+            label=None if labels is None else labels.names[labels.most_common[feature]],
             consistency=None if labels is None else float(labels.share[feature]),
             entropy=None if labels is None else float(labels.entropy[feature]),
-            redundancy=None if np.isnan(nearest) else nearest,
+            redundancy=None if np.isnan(redundancy) else redundancy,
         )
 
     def by_activation(self) -> list[int]:
-        """Live features, the largest expected activation first; by absolute value where codes have signs."""
+        """Live features in descending order of expected activation, by absolute value if codes are signed."""
         order = np.argsort(-np.abs(self.expected), kind="stable")
         return [int(feature) for feature in order if self.active[feature]]
 
     @cached_property
     def products(self) -> Array:
-        """`(features, features)` float32: cosines of what features fire on; 0 for dead ones."""
+        """`(features, features)` float32: cosines between features over the samples, 0 for dead features."""
         with self._lock:
-            if "products" in self.__dict__:  # another thread was first
+            if "products" in self.__dict__:  # another thread has computed them meanwhile
                 return np.asarray(self.__dict__["products"])
-            columns = sp.csc_array(self.features.codes).astype(np.float64)
-            of_entry = np.repeat(np.arange(columns.shape[1]), np.diff(columns.indptr))
-            lengths = np.sqrt(np.bincount(of_entry, columns.data**2, minlength=columns.shape[1]))
-            scale = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-            columns.data *= scale[of_entry]
-            columns = columns.astype(np.float32)
-            rows, products = columns.tocsr(), np.empty((len(scale), len(scale)), np.float32)
-            for start in range(0, len(scale), _BLOCK):
-                products[start : start + _BLOCK] = (columns[:, start : start + _BLOCK].T @ rows).toarray()
+            columns = unit_rows(sp.csr_array(self.features.codes.T).astype(np.float64)).astype(np.float32)
+            samples, products = sp.csr_array(columns.T), np.empty((columns.shape[0],) * 2, np.float32)
+            for start in range(0, len(products), _BLOCK):
+                products[start : start + _BLOCK] = (columns[start : start + _BLOCK] @ samples).toarray()
             return products
 
     @cached_property
@@ -167,8 +152,8 @@ class FeatureSet:
         return np.asarray(np.einsum("ij,ij->i", self.products, self.products))
 
     @cached_property
-    def nearest(self) -> Array:
-        """`(features,)`: the largest absolute cosine with another feature; NaN where dead or alone."""
+    def redundancy(self) -> Array:
+        """`(features,)`: the largest absolute cosine with another feature; NaN for a dead or a single feature."""
         with self._lock:
             others = np.abs(self.products)
             np.fill_diagonal(others, 0)
@@ -176,46 +161,13 @@ class FeatureSet:
 
     @property
     def is_settled(self) -> bool:
-        """Whether hints will stay what they are."""
+        """Whether all hints have been computed."""
         return self._hints is not None or "text" not in self.features.samples.column_names
 
     def prepare(self) -> None:
-        """Compute what pages would otherwise wait for at their first visit."""
-        _ = self.nearest, self.squared_products
+        """Compute now what the first request would otherwise wait for."""
+        _ = self.redundancy, self.squared_products
         if not self.is_settled:
-            from nonneg.explorer._words import words_of
+            from nonneg.explorer._words import distinctive_words
 
-            self._hints = words_of(self.features)
-
-    # How it works
-
-    @cached_property
-    def _lengths(self) -> Array:
-        return row_lengths(self.features.codes)
-
-
-def unit_codes(codes: Any) -> sp.csr_array:
-    """CSR in float64 with rows of length 1, without entries of 1e-5 or less: what is stored is active."""
-    csr = sp.csr_array(codes).astype(np.float64)
-    lengths = row_lengths(csr)
-    scale = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    data = csr.data * np.repeat(scale, np.diff(csr.indptr))
-    units = sp.csr_array((data, csr.indices, csr.indptr), shape=csr.shape)
-    if (np.abs(data) <= EPSILON).any():
-        units.data = np.where(np.abs(data) > EPSILON, data, 0)
-        units = units.copy()
-        units.eliminate_zeros()
-    return units
-
-
-def row_lengths(codes: Any) -> Array:
-    """`(samples,)` Euclidean lengths in float64."""
-    if not sp.issparse(codes):
-        return np.asarray(np.sqrt(np.einsum("ij,ij->i", codes, codes, dtype=np.float64)))
-    rows = np.repeat(np.arange(codes.shape[0]), np.diff(codes.indptr))
-    return np.sqrt(np.bincount(rows, codes.data.astype(np.float64) ** 2, minlength=codes.shape[0]))
-
-
-def captions(features: FeatureSet, numbers: Sequence[int]) -> tuple[Caption, ...]:
-    """Of several features."""
-    return tuple(features.caption(int(number)) for number in numbers)
+            self._hints = distinctive_words(self.features)

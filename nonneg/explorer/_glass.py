@@ -1,53 +1,56 @@
-"""What a glass-box classifier says of a sample, and which features say it."""
+"""Predictions of a glass-box classifier, with the features that are evidence for them."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from nonneg.errors import InputError
-from nonneg.explorer._answers import Prediction, Spoken
+from nonneg.explorer._answers import Evidence, Prediction
 from nonneg.explorer._feature_set import FeatureSet
+from nonneg.features import Features
+from nonneg.search import select_columns
 
-_SPOKEN = 5  # features that are named
+_MAX_EVIDENCE = 5  # features listed per prediction
 
 
 class GlassBox:
-    """The linear head of a `NonNegativeClassifier`, on the codes that are shown.
+    """The linear head of a `NonNegativeClassifier`, applied to the codes shown.
 
     Args:
         path: the classifier's folder.
-        features: how many features the codes have.
+        features: the features shown: those the classifier was fitted on, or a selection or reordering of them.
+            Features that are missing count as 0.
     """
 
-    def __init__(self, path: Path, features: int) -> None:
-        from nonneg.convert import NonNegativeClassifier
+    def __init__(self, path: Path, features: Features) -> None:
+        from nonneg.convert import NonNegativeClassifier  # imports torch
 
         head = NonNegativeClassifier.from_pretrained(path)
-        if head.coef_.shape[1] != features:
-            raise InputError(f"{path} has {head.coef_.shape[1]} features, expected {features}, as those that are shown")
-        self.coef: npt.NDArray[np.float64] = head.coef_
+        self.coef: npt.NDArray[np.float64] = select_columns(head.coef_, features, f"the embedding of {path}")
         self.intercept: npt.NDArray[np.float64] = head.intercept_
-        self.classes: Sequence[str] = [str(label) for label in head.classes_]
+        self.classes = [str(label) for label in head.classes_]
+        columns = features.model_columns
+        shown = features.shape[1] if columns is None else int((columns >= 0).sum())
+        self.missing = head.coef_.shape[1] - shown
 
     def prediction(self, features: FeatureSet, unit: npt.NDArray[Any]) -> Prediction:
-        """Of a code of length 1, `(features,)`; features that are switched off are 0 in it."""
+        """Classify a code `(features,)` of length 1, in which features that are switched off are 0."""
         scores = self.coef @ unit + self.intercept
-        likely = np.exp(scores - scores.max())
+        likelihoods = np.exp(scores - scores.max())
         best = int(scores.argmax())
-        added = self.coef[best] * unit
-        order = np.argsort(-added, kind="stable")[: min(_SPOKEN, int((added > 0).sum()))]
+        values = self.coef[best] * unit
+        order = np.argsort(-values, kind="stable")[: min(_MAX_EVIDENCE, int((values > 0).sum()))]
         return Prediction(
-            label=self._name(features, best),
-            probability=float(likely[best] / likely.sum()),
+            label=self._class_name(features, best),
+            probability=float(likelihoods[best] / likelihoods.sum()),
             score=float(scores[best]),
             intercept=float(self.intercept[best]),
-            spoken=tuple(Spoken(caption=features.caption(int(i)), adds=float(added[i])) for i in order),
+            evidence=tuple(Evidence(caption=features.caption(int(i)), value=float(values[i])) for i in order),
+            missing=self.missing,
         )
 
-    def _name(self, features: FeatureSet, place: int) -> str:
-        """Classes by number are called as the features' labels are."""
+    def _class_name(self, features: FeatureSet, place: int) -> str:
+        """The class, or the name of the label with that number if the class is a number."""
         label, names = self.classes[place], features.features.label_names
         return names[int(label)] if label.isdigit() and int(label) < len(names) else label

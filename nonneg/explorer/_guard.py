@@ -1,4 +1,4 @@
-"""Who may ask: this machine alone, or whoever has the token; no page of another site, in no way."""
+"""Access control: only this machine or holders of the token may ask, and cross-site requests are rejected."""
 
 import hashlib
 import ipaddress
@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 TOKEN = "token"
 _LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 _READING = frozenset({"GET", "HEAD"})
-_LARGEST_BODY = 1_000_000  # bytes of a request that is no picture
+_MAX_BODY = 1_000_000  # bytes of a request that is not an image
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'self'; img-src 'self' blob:; object-src 'none'; base-uri 'self'; form-action 'self';"
@@ -29,23 +29,23 @@ _HEADERS = {
 
 
 class Guard:
-    """Refuses requests before anything else sees them, and adds headers to every answer.
+    """Middleware that rejects unwanted requests before the application and adds security headers to every answer.
 
     Args:
-        app: what to guard.
-        host: the address the server listens on.
-        token: what a visitor must show once; None on loopback.
-        read_only: refuse everything that writes names.
+        app: the application to protect.
+        host: the address that the server listens on.
+        token: the token that a visitor must present once, or None on loopback.
+        read_only: reject all changes of names.
     """
 
     def __init__(
         self, app: ASGIApp, host: str = "127.0.0.1", token: str | None = None, read_only: bool = False
     ) -> None:
         self.app, self.token, self.read_only = app, token, read_only
-        # Ports share cookies: each page has a name of its own for its cookie.
+        # Cookies are shared between ports, so each page gives its cookie a name of its own.
         self.cookie = f"nonneg-{hashlib.sha256((token or '').encode()).hexdigest()[:8]}"
-        # Not the token itself: other servers of this host name see a browser's cookies, too.
-        self.visit = secrets.token_urlsafe(16)
+        # Not the token itself, because other servers on this host name receive the cookie as well.
+        self.session = secrets.token_urlsafe(16)
         own = set() if is_loopback(host) else {socket.gethostname().lower(), socket.getfqdn().lower()}
         self.hosts = _LOCAL | {host.lower()} | own
         self.any_address = not is_loopback(host)
@@ -54,12 +54,12 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        headers, shown = Headers(scope=scope), None
-        refusal = self._refusal(scope["method"], scope["path"], headers)
-        if refusal is None and self.token is not None:
-            shown = parse_qs(scope["query_string"].decode("latin-1")).get(TOKEN, [""])[0]
-            if not (_same(shown, self.token) or _same(_cookie(headers, self.cookie), self.visit)):
-                refusal = (401, "this page needs the address that was printed when it was started, with its token")
+        headers, presented = Headers(scope=scope), None
+        rejection = self._rejection(scope["method"], scope["path"], headers)
+        if rejection is None and self.token is not None:
+            presented = parse_qs(scope["query_string"].decode("latin-1")).get(TOKEN, [""])[0]
+            if not (_equal(presented, self.token) or _equal(_cookie(headers, self.cookie), self.session)):
+                rejection = (401, "the token is missing, expected the address that was printed at the start")
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -67,62 +67,62 @@ class Guard:
                 for name, value in _HEADERS.items():
                     answer[name] = value
                 answer.setdefault("Cache-Control", "no-store")
-                if shown and refusal is None and _same(shown, str(self.token)):
-                    answer.append("Set-Cookie", f"{self.cookie}={self.visit}; Path=/; HttpOnly; SameSite=Strict")
+                if presented and rejection is None and _equal(presented, str(self.token)):
+                    answer.append("Set-Cookie", f"{self.cookie}={self.session}; Path=/; HttpOnly; SameSite=Strict")
             await send(message)
 
-        if refusal is None:
-            most = None if scope["path"].endswith("/encode") else _LARGEST_BODY
-            await self.app(scope, receive if most is None else _limited(receive, most), send_guarded)
+        if rejection is None:
+            limit = None if scope["path"].endswith("/encode") else _MAX_BODY
+            await self.app(scope, receive if limit is None else _limited(receive, limit), send_guarded)
         else:
-            status, sentence = refusal
+            status, sentence = rejection
             await JSONResponse({"detail": sentence}, status)(scope, receive, send_guarded)
 
-    def _refusal(self, method: str, path: str, headers: Headers) -> tuple[int, str] | None:
+    def _rejection(self, method: str, path: str, headers: Headers) -> tuple[int, str] | None:
         host = headers.get("host", "")
         if not self._is_own(host):
-            return 421, "the request is for another host, expected the address that was printed"
+            return 421, "the request names another host, expected the address that was printed at the start"
         is_page = method in _READING and not path.startswith(("/api", "/media"))
         if not is_page and headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return 403, "the request comes from another site, expected this page"
+            return 403, "the request comes from another site, expected one from this page"
         if method in _READING:
             return None
         origin = headers.get("origin")
-        if origin is not None and _split(origin) != host.lower():
-            return 403, "the request comes from another site, expected this page"
+        if origin is not None and _origin_host(origin) != host.lower():
+            return 403, "the request comes from another site, expected one from this page"
         length = headers.get("content-length", "0")
-        if not path.endswith("/encode") and (not length.isdigit() or int(length) > _LARGEST_BODY):
-            return 413, f"the request is larger than {_LARGEST_BODY:,} bytes, expected a smaller one"
+        if not path.endswith("/encode") and (not length.isdigit() or int(length) > _MAX_BODY):
+            return 413, f"the request has more than {_MAX_BODY:,} bytes, expected a smaller one"
         if method in ("PUT", "DELETE", "PATCH") and self.read_only:
-            return 403, "the page is read-only, expected it to be started without --read-only to change names"
+            return 403, "the page is read-only; restart it without --read-only to change names"
         return None
 
     def _is_own(self, host: str) -> bool:
         try:
             name = (urlsplit(f"//{host}").hostname or "").lower()
-        except ValueError:  # a bracket that is not closed
+        except ValueError:  # such as an unclosed bracket
             return False
         if name in self.hosts:
             return True
-        # Another site can make its own name lead here, but not an address of numbers.
+        # Another site can point its own host name at this server, but not a numeric address.
         return self.any_address and _is_address(name)
 
 
-def _same(shown: str | None, known: str) -> bool:
-    return bool(shown) and secrets.compare_digest(str(shown).encode(), known.encode())
+def _equal(presented: str | None, known: str) -> bool:
+    return bool(presented) and secrets.compare_digest(str(presented).encode(), known.encode())
 
 
-def _split(origin: str) -> str:
-    """Host and port of an origin; empty if it is none."""
+def _origin_host(origin: str) -> str:
+    """Host and port of an origin, or an empty string if it is malformed."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:
         return ""
 
 
-def _limited(receive: Receive, most: int) -> Receive:
-    """Messages of a request up to so many bytes; what says no length, or a wrong one, ends there."""
-    left = most
+def _limited(receive: Receive, limit: int) -> Receive:
+    """Cut a request off after `limit` bytes, whatever length its header states."""
+    left = limit
 
     async def receive_limited() -> Message:
         nonlocal left
@@ -134,7 +134,7 @@ def _limited(receive: Receive, most: int) -> Receive:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach that address.
+    """Whether only this machine can reach an address.
 
     Example:
         >>> is_loopback("localhost"), is_loopback("0.0.0.0")

@@ -1,63 +1,62 @@
-"""Labels of the samples that each feature is active on, counted once."""
+"""Label counts for the active samples of each feature."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from nonneg.features import Features
+from nonneg.labels import is_labelled
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class LabelCounts:
-    """How labels and features meet.
+    """How often labels and active features occur together.
 
     Attributes:
-        names: of the labels that occur.
-        totals: `(labels,)` samples of each.
-        counts: `(labels, features)` samples of each that a feature is active on.
-        commonest: `(features,)` the label with the largest count; -1 where there is none.
-        share: `(features,)` its share of the labelled samples the feature is active on; NaN where there are none.
-        entropy: `(features,)` of all labels' shares, in nats; NaN where there are none.
+        names: the names of the labels that occur.
+        totals: `(labels,)` number of samples per label.
+        counts: `(labels, features)` number of samples per label on which a feature is active.
+        most_common: `(features,)` index of the label with the largest count, or -1 without labelled samples.
+        share: `(features,)` its share of the feature's labelled active samples, or NaN without any.
+        entropy: `(features,)` entropy of the label shares in nats, or NaN without labelled samples.
     """
 
     names: tuple[str, ...]
     totals: Array
     counts: Array
-    commonest: Array
+    most_common: Array
     share: Array
     entropy: Array
 
     def of(self, feature: int) -> list[tuple[str, int, int]]:
-        """Each label, how many of its samples the feature is active on, and how many there are; commonest first."""
+        """Label, number of its active samples and number of all its samples, the most common label first."""
         counts = self.counts[:, feature]
         order = np.argsort(-counts, kind="stable")
         return [(self.names[i], int(counts[i]), int(self.totals[i])) for i in order]
 
 
-def label_counts(features: Features, units: sp.csr_array) -> LabelCounts | None:
-    """Count labels where `units` has entries; None without labels.
+def label_counts(features: Features) -> LabelCounts | None:
+    """Count labels over the active samples of each feature; None without labels.
 
     Example:
         >>> features = Features(np.eye(3, dtype=np.float32), labels=[0, 1, -1], label_names=("cat", "dog"))
-        >>> label_counts(features, sp.csr_array(np.eye(3))).share
+        >>> label_counts(features).share
         array([ 1.,  1., nan])
     """
-    labels = features.labels
-    if labels is None or not (labels >= 0).any():
+    labels, units = features.labels, features.units
+    if labels is None or not (is_known := is_labelled(labels)).any():
         return None
-    is_known = labels >= 0
     found, numbers = np.unique(labels[is_known], return_inverse=True)
     number = np.full(len(labels), -1)
     number[is_known] = numbers
-    of_entry = np.repeat(number, np.diff(units.indptr))
-    entries = np.flatnonzero(of_entry >= 0)
+    entry_labels = np.repeat(number, np.diff(units.indptr))
+    entries = np.flatnonzero(entry_labels >= 0)
     width = units.shape[1]
-    flat = of_entry[entries] * width + units.indices[entries]
+    flat = entry_labels[entries] * width + units.indices[entries]
     counts = np.bincount(flat, minlength=len(found) * width).reshape(-1, width)
     support = counts.sum(axis=0)
     shares = np.divide(counts, support, out=np.full(counts.shape, np.nan), where=support > 0)
@@ -66,7 +65,7 @@ def label_counts(features: Features, units: sp.csr_array) -> LabelCounts | None:
         names=tuple(features.label_name(int(label)) for label in found),
         totals=np.bincount(numbers),
         counts=counts,
-        commonest=np.where(support > 0, counts.argmax(axis=0), -1),
+        most_common=np.where(support > 0, counts.argmax(axis=0), -1),
         share=shares.max(axis=0),
-        entropy=0 - (shares * logs).sum(axis=0),  # not -0
+        entropy=0 - (shares * logs).sum(axis=0),  # 0 - x instead of -x avoids -0.0
     )

@@ -1,4 +1,4 @@
-"""What kind of image some bytes are: what they begin with says so, whatever they are called."""
+"""The type of an encoded image, read from its first bytes."""
 
 _SIGNATURES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
@@ -6,11 +6,10 @@ _SIGNATURES = {
     b"GIF87a": "image/gif",
     b"GIF89a": "image/gif",
 }
-SIGNED = 12  # bytes that are looked at
 
 
 def content_type(content: bytes | None) -> str | None:
-    """The type to serve an image as; None for anything that is none.
+    """Return the content type of an image that browsers can show, or None for anything else.
 
     Example:
         >>> content_type(bytes([0xFF, 0xD8, 0xFF, 0xE0])), content_type(b"<svg onload=alert(1)>")

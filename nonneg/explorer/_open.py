@@ -1,55 +1,52 @@
-"""From a path to what is shown of it."""
+"""Open features, runs and files of vectors for the explorer."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from nonneg.errors import InputError
-from nonneg.explorer._encode import ImageEncoder, TextEncoder
 from nonneg.explorer._explorer import Explorer
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._glass import GlassBox
 from nonneg.features import Features, find_features
+from nonneg.search import Encoder, encoder_for
 from nonneg.tables import split_name
 
 
 def open_explorer(given: Sequence[str | Path | Features], sentence_model: str | None = None) -> Explorer:
-    """An explorer of one or two features, features folders, runs, or files of vectors.
+    """Return an explorer of one or two features, features folders, runs or files of vectors.
 
-    Of a run its model comes along, to encode new images, and its glass-box classifier, if it has one; of a run of
-    `nonneg convert` the sentence model that made its vectors has to be named, to encode texts.
+    A run brings its model, which encodes new images, and its glass-box classifier, if it has one. A run of
+    `nonneg convert` encodes new texts if `sentence_model` names the model that made its vectors.
     """
     if not 1 <= len(given) <= 2:
         raise InputError(f"{len(given)} sets of features are given, expected one or two")
-    names = _names(given)
-    sets: list[FeatureSet] = []
-    encoders: list[ImageEncoder | TextEncoder | None] = []
-    glass_boxes: list[GlassBox | None] = []
-    for each, name in zip(given, names, strict=True):
-        if isinstance(each, Features):
-            sets.append(FeatureSet(each, name))
-            encoders.append(None)
-            continue
-        path = Path(each)
-        if split_name(str(each))[0].is_file():
-            sets.append(FeatureSet(_of_file(str(each)), name))
-            encoders.append(None)
-        else:
-            folder = find_features(path)
-            features = Features.load(folder)
-            sets.append(FeatureSet(features, name, folder))
-            encoders.append(_encoder(path, features.shape[1], sentence_model) if path != folder else None)
-    for each, shown in zip(given, sets, strict=True):
-        head = None if isinstance(each, Features) else Path(each) / "classifier"
-        is_there = head is not None and (head / "classifier.json").is_file()
-        glass_boxes.append(GlassBox(head, len(shown.active)) if head is not None and is_there else None)
-    if sentence_model is not None and not any(isinstance(each, TextEncoder) for each in encoders):
+    opened = [_open(each, name, sentence_model) for each, name in zip(given, _names(given), strict=True)]
+    sets, encoders, glass_boxes = zip(*opened, strict=True)
+    if sentence_model is not None and not any(each is not None and each.kind == "text" for each in encoders):
         raise InputError(f"sentence_model is {sentence_model!r}, expected a run of nonneg convert with it")
     return Explorer(sets, encoders, glass_boxes)
 
 
-def _of_file(path: str) -> Features:
-    """Of a file of vectors, which a refusal names."""
-    from nonneg.evaluate import open_features  # brings torch with it
+def _open(
+    given: str | Path | Features, name: str, sentence_model: str | None
+) -> tuple[FeatureSet, Encoder | None, GlassBox | None]:
+    if isinstance(given, Features):
+        return FeatureSet(given, name), None, None
+    if split_name(str(given))[0].is_file():
+        return FeatureSet(_open_vectors(str(given)), name), None, None
+    path = Path(given)
+    folder = find_features(path)
+    features = Features.load(folder)
+    encoder = None
+    if path != folder and (path / "model" / "config.json").is_file():
+        encoder = encoder_for(features, path, sentence_model)
+    has_classifier = (path / "classifier" / "classifier.json").is_file()
+    glass_box = GlassBox(path / "classifier", features) if has_classifier else None
+    return FeatureSet(features, name, folder), encoder, glass_box
+
+
+def _open_vectors(path: str) -> Features:
+    from nonneg.evaluate import open_features  # imports torch
 
     try:
         return open_features(path)
@@ -59,16 +56,8 @@ def _of_file(path: str) -> Features:
         raise InputError(f"{path}: {error}") from error
 
 
-def _encoder(run: Path, features: int, sentence_model: str | None) -> ImageEncoder | TextEncoder | None:
-    if not (run / "model" / "config.json").is_file():
-        return None
-    if (run / "config.toml").is_file():  # a trained run; one of nonneg convert has a config.json
-        return ImageEncoder(run, features)
-    return None if sentence_model is None else TextEncoder(run, features, sentence_model)
-
-
 def _names(given: Sequence[str | Path | Features]) -> list[str]:
-    """What sets are called: the last part of their path, or more of it where those are the same."""
+    """The names of the sets: the last part of each path, or more of it if those are equal."""
     names = ["features" if isinstance(each, Features) else Path(each).name.removesuffix(".features") for each in given]
     if len(set(names)) < len(names):
         names = [

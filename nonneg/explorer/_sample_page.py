@@ -1,4 +1,4 @@
-"""A sample's page: the features it is made of, and its neighbours by the features they share."""
+"""A sample's page: its active features, its neighbours and the prediction of a classifier."""
 
 from collections.abc import Collection
 from typing import Any
@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nonneg.explorer._answers import Encoded, Found, Part, Query, SamplePage
-from nonneg.explorer._feature_set import FeatureSet, captions, unit_codes
+from nonneg.codes import active_units
+from nonneg.explorer._answers import Encoded, Part, Query, SamplePage, SearchResult
+from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._glass import GlassBox
-from nonneg.explorer._search import allowed, search, weights_like
+from nonneg.explorer._search import candidates, query_vector, search
 
 Array = npt.NDArray[Any]
 _NEIGHBOURS, _TEXT = 12, 20_000
@@ -18,8 +19,9 @@ _NEIGHBOURS, _TEXT = 12, 20_000
 def sample_page(
     features: FeatureSet, row: int, off: Collection[int] = (), glass_box: GlassBox | None = None
 ) -> SamplePage:
-    """A sample, its parts, its neighbours without the features in `off`, and what a classifier makes of it then."""
-    query = weights_like(features, [row])
+    """Describe a sample. Its neighbours and prediction are computed without the features in `off`."""
+    unit = query_vector(features, [row])
+    query = unit.copy()
     query[list(off)] = 0
     text = features.features.text(row)
     codes = features.features.codes[[row]]
@@ -27,39 +29,39 @@ def sample_page(
     return SamplePage(
         sample=features.sample(row),
         text=None if text is None else text[:_TEXT],
-        parts=parts(features, weights_like(features, [row]), values),
+        parts=_parts(features, unit, values),
         off=tuple(sorted(off)),
-        neighbours=search(features, query, allowed(features, skip=[row]), _NEIGHBOURS),
+        neighbours=search(features, query, candidates(features, skip=[row]), _NEIGHBOURS),
         prediction=None if glass_box is None else glass_box.prediction(features, query),
     )
 
 
-def encoded(features: FeatureSet, codes: Array) -> Encoded:
-    """What a new input with these codes `(features,)` is made of."""
-    unit = np.asarray(unit_codes(codes[None]).todense()).ravel()
+def encoded(features: FeatureSet, code: Array) -> Encoded:
+    """Describe a new input with this code `(features,)`."""
+    unit = active_units(code[None]).toarray()[0]
     return Encoded(
-        parts=parts(features, unit, codes), neighbours=search(features, unit, allowed(features), _NEIGHBOURS)
+        parts=_parts(features, unit, code), neighbours=search(features, unit, candidates(features), _NEIGHBOURS)
     )
 
 
-def parts(features: FeatureSet, unit: Array, values: Array) -> tuple[Part, ...]:
-    """Active features, the largest share first."""
+def _parts(features: FeatureSet, unit: Array, values: Array) -> tuple[Part, ...]:
+    """Active features in descending order of their share."""
     order = np.argsort(-(unit**2), kind="stable")[: np.count_nonzero(unit)]
     return tuple(
         Part(caption=features.caption(int(i)), activation=float(values[i]), share=float(unit[i] ** 2)) for i in order
     )
 
 
-def found(features: FeatureSet, query: Query) -> Found:
+def search_result(features: FeatureSet, query: Query) -> SearchResult:
     """Answer a composed query."""
-    weights = weights_like(features, query.like, {each.feature: each.weight for each in query.features})
-    kept = allowed(features, query.without, query.like)
+    weights = query_vector(features, query.like, {each.feature: each.weight for each in query.features})
+    is_candidate = candidates(features, query.without, query.like)
     named = dict.fromkeys([*(each.feature for each in query.features), *query.without])
     named.update(dict.fromkeys(np.argsort(-np.abs(weights), kind="stable")[: np.count_nonzero(weights)].tolist()))
-    return Found(
+    return SearchResult(
         query=query,
-        captions=captions(features, list(named)),
+        captions=tuple(features.caption(feature) for feature in named),
         like=tuple(features.sample(row) for row in query.like),
-        left=int(kept.sum()),
-        hits=search(features, weights, kept, query.top),
+        candidates=int(is_candidate.sum()),
+        hits=search(features, weights, is_candidate, query.top),
     )

@@ -1,4 +1,4 @@
-"""Scoring: the one place where samples are ranked by features."""
+"""Queries on a set of features, ranked by `nonneg.search`."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -8,58 +8,44 @@ import numpy.typing as npt
 
 from nonneg.explorer._answers import Contribution, Hit
 from nonneg.explorer._feature_set import FeatureSet
+from nonneg.search import contributions, rank, samples_without
 
 Array = npt.NDArray[Any]
 
 
-def weights_like(features: FeatureSet, rows: Collection[int], weights: Mapping[int, float] | None = None) -> Array:
-    """`(features,)`: the given weights, and the unit codes of these rows on top."""
-    query = np.zeros(features.units.shape[1])
+def query_vector(features: FeatureSet, rows: Collection[int], weights: Mapping[int, float] | None = None) -> Array:
+    """Return `(features,)`: the sum of the unit codes of these rows and the given weights."""
+    query: Array = np.asarray(features.units[list(rows)].sum(axis=0)).ravel()
     for feature, weight in (weights or {}).items():
         query[feature] += weight
-    for row in rows:
-        start, stop = features.units.indptr[row : row + 2]
-        query[features.units.indices[start:stop]] += features.units.data[start:stop]
     return query
 
 
-def allowed(features: FeatureSet, without: Collection[int] = (), skip: Collection[int] = ()) -> Array:
-    """`(samples,)` booleans: none of the features in `without` is active, and the row is not among those to skip."""
-    kept = np.ones(len(features), bool)
-    for feature in without:
-        kept[features.column(feature)[0]] = False
-    kept[list(skip)] = False
-    return kept
+def candidates(features: FeatureSet, without: Collection[int] = (), skip: Collection[int] = ()) -> Array:
+    """Return `(samples,)` booleans: no feature in `without` is active, and the row is not in `skip`."""
+    is_candidate = samples_without(features.features, without)
+    is_candidate[list(skip)] = False
+    return is_candidate
 
 
-def search(features: FeatureSet, query: Array, kept: Array, top: int) -> tuple[Hit, ...]:
-    """Samples of the largest score, a weighted sum of their unit codes; only scores above 0, ties by row.
+def search(features: FeatureSet, query: Array, is_candidate: Array, top: int) -> tuple[Hit, ...]:
+    """Return the best samples by cosine, each with its contributions in descending order of their absolute value.
 
     Args:
-        features: to search in.
+        features: the set to search.
         query: `(features,)` weights.
-        kept: `(samples,)` booleans: which may be found.
-        top: how many at most.
-
-    Returns:
-        Hits, best first, each with what every feature adds to its score, in float64, largest first.
+        is_candidate: `(samples,)` booleans: which samples may be returned.
+        top: the maximum number of hits.
     """
-    scores = np.where(kept, features.units @ query, -np.inf)
-    top = min(top, len(scores))
-    least = np.partition(scores, len(scores) - top)[len(scores) - top]
-    candidates = np.flatnonzero((scores >= least) & (scores > 0))
-    order = candidates[np.argsort(-scores[candidates], kind="stable")][:top]
-    return tuple(_hit(features, query, int(row)) for row in order)
+    rows, _ = rank(features.features, query, k=top, allowed=is_candidate)
+    return tuple(_hit(features, query, int(row)) for row in rows)
 
 
 def _hit(features: FeatureSet, query: Array, row: int) -> Hit:
-    start, stop = features.units.indptr[row : row + 2]
-    numbers = features.units.indices[start:stop]
-    values = query[numbers] * features.units.data[start:stop]
-    told = np.flatnonzero(values)
-    told = told[np.argsort(-np.abs(values[told]), kind="stable")]
+    numbers, values = contributions(features.features, query, row)
+    order = np.argsort(-np.abs(values), kind="stable")
     return Hit(
         sample=features.sample(row),
         score=float(values.sum()),
-        contributions=tuple(Contribution(feature=int(numbers[i]), value=float(values[i])) for i in told),
+        contributions=tuple(Contribution(feature=int(numbers[i]), value=float(values[i])) for i in order),
     )

@@ -1,4 +1,4 @@
-"""Starting the page and ending it."""
+"""Start and stop the web page."""
 
 import secrets
 import socket
@@ -20,14 +20,14 @@ from nonneg.explorer._server import build_app
 from nonneg.features import Features
 
 PORT = 8765
-_say = partial(print, flush=True)  # at once, also into a pipe
+_print = partial(print, flush=True)  # also appears at once when written to a pipe
 
 
 class Page:
-    """A page that is being served, from a thread; close it, or leave it to end with the process.
+    """A page served from a thread until it is closed or the process ends.
 
     Attributes:
-        url: its address, with the token where one is needed.
+        url: its address, including the token if one is required.
 
     Example:
         >>> import numpy as np, urllib.request
@@ -53,12 +53,12 @@ class Page:
             time.sleep(0.005)
 
     def wait(self) -> None:
-        """Until it is closed, or the process is interrupted."""
+        """Block until the page is closed or the process is interrupted."""
         while self._thread.is_alive():
             self._thread.join(0.5)
 
     def close(self) -> None:
-        """End the page."""
+        """Stop serving the page."""
         self._server.should_exit = True
         self._thread.join(10)
         self._socket.close()
@@ -78,23 +78,23 @@ def explore(
     read_only: bool = False,
     browser: bool = True,
     block: bool = True,
-    said: Callable[[str], None] = _say,
+    announce: Callable[[str], None] = _print,
 ) -> Page:
     """Show one or two sets of features on a web page.
 
     Args:
-        *features: features, features folders, runs with features beside them, or files of vectors.
-        host: the address to listen on; one that others can reach makes a token, which is part of the printed address.
-        port: 8765, or a free one where that is taken, if left out.
-        sentence_model: of a run of `nonneg convert`, the sentence-transformers model that made its vectors: texts can
-            then be tried.
-        read_only: names cannot be changed.
-        browser: open the page in a browser, where there is a terminal.
-        block: return only when interrupted; False to go on, in a notebook, say.
-        said: takes the line that says where the page is.
+        *features: one or two features, features folders, runs with features beside them, or files of vectors.
+        host: the address to listen on. If other machines can reach it, the printed address contains a token.
+        port: the port to listen on; by default 8765, or any free port if that one is in use.
+        sentence_model: the sentence-transformers model that made the vectors of a run of `nonneg convert`; required
+            to try new texts on the page.
+        read_only: do not allow names to be changed.
+        browser: open the page in a browser if standard output is a terminal.
+        block: wait until interrupted; pass False to continue, for example in a notebook.
+        announce: function that receives the line with the address.
     """
     page = Page(open_explorer(features, sentence_model), host, port, read_only)
-    said(f"Exploring at {page.url} (end with Ctrl-C)" if block else f"Exploring at {page.url}")
+    announce(f"Exploring at {page.url} (stop with Ctrl-C)" if block else f"Exploring at {page.url}")
     if browser and sys.stdout.isatty():
         webbrowser.open(page.url)
     if block:
@@ -106,18 +106,20 @@ def explore(
 
 
 def _listening(host: str, port: int | None) -> socket.socket:
+    if not host.strip():
+        raise InputError(f"host is {host!r}, expected an address or a host name such as 127.0.0.1")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for tried in (PORT, 0) if port is None else (port,):
-        # Of TCP by name: else asyncio leaves small answers waiting for each other.
+        # With the protocol left at 0, asyncio does not disable Nagle's algorithm, which delays small answers.
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind((host, tried))
             listening.listen(256)
             return listening
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, ValueError) as error:
             listening.close()
             if port is not None or not tried:
                 reason = getattr(error, "strerror", None) or str(error)
-                raise InputError(f"port {tried} of {host} cannot be listened on: {reason.lower()}") from error
-    raise AssertionError("the last port tried is any free one")
+                raise InputError(f"cannot listen on host {host}, port {tried}: {reason.lower()}") from error
+    raise AssertionError("unreachable: port 0 stands for any free port")

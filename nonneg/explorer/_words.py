@@ -1,28 +1,21 @@
-"""Words for features of texts, to be shown where nobody has named them; of as many texts as are read in seconds."""
-
-from typing import Any
+"""Hints for features of texts: the words that distinguish a feature's texts from the others."""
 
 import numpy as np
 
+from nonneg.errors import InputError
 from nonneg.features import Features
 
-_TEXTS = 20_000
+_MAX_TEXTS = 20_000  # texts that can be read within seconds
 
 
-def words_of(features: Features) -> dict[int, str]:
-    """Feature to the words that set its texts apart; empty where texts share none."""
-    from nonneg.errors import InputError
-    from nonneg.evaluate import suggest_names  # brings torch with it
+def distinctive_words(features: Features) -> dict[int, str]:
+    """Return words for each feature, from all texts or a random sample of them; empty if texts share no words."""
+    from nonneg.evaluate import suggest_names  # imports torch
 
+    if len(features) > _MAX_TEXTS:
+        rows = np.sort(np.random.default_rng(0).choice(len(features), _MAX_TEXTS, replace=False))
+        features = features.take(rows)
     try:
-        return {feature: found.name for feature, found in suggest_names(_some(features)).items()}
+        return {feature: found.name for feature, found in suggest_names(features).items()}
     except InputError:
         return {}
-
-
-def _some(features: Features) -> Features:
-    """All of them, or as many as can be read in seconds, drawn at random."""
-    if len(features) <= _TEXTS:
-        return features
-    rows: Any = np.sort(np.random.default_rng(0).choice(len(features), _TEXTS, replace=False))
-    return Features(features.codes[rows], texts=features.samples["text"].take(rows).to_pylist())

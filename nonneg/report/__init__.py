@@ -1,4 +1,4 @@
-"""Results as one self-contained page, or as pictures for a page of one's own."""
+"""Reports of results: one self-contained page, or figures for a page of your own."""
 
 from nonneg.report._page import Side, Table, write_report
 from nonneg.report._pictures import write_curves, write_pictures

@@ -1,4 +1,4 @@
-"""Charts of the report as inline SVG that reads on light and dark paper."""
+"""Charts as inline SVG that is legible on light and dark backgrounds."""
 
 import io
 import itertools
@@ -19,7 +19,7 @@ _STYLE: dict[Any, Any] = {
     "font.size": 9,
     "font.family": "sans-serif",
     "svg.fonttype": "none",
-    "svg.hashsalt": "nonneg",  # the same input gives the same file
+    "svg.hashsalt": "nonneg",  # makes files reproducible
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": "#8a8f98",
@@ -33,20 +33,21 @@ _STYLE: dict[Any, Any] = {
 
 
 def consistency_bars(per_feature: Mapping[str, npt.NDArray[Any]], floors: Mapping[str, float]) -> str:
-    """Each side's features, most consistent first, as bars with the chance floor across."""
+    """Draw the class consistency of each model's features in descending order, with the chance level."""
     with plt.rc_context(_STYLE):
         figure, axes = plt.subplots(1, len(per_feature), figsize=(9, 2.4), sharey=True, squeeze=False)
         for axis, (name, values), colour in zip(axes[0], per_feature.items(), COLOURS, strict=False):
-            axis.stairs(np.sort(values)[::-1], color=colour, fill=True)  # one shape: bars side by side look striped
+            # Stairs are a single shape; separate bars would look striped.
+            axis.stairs(np.sort(values)[::-1], color=colour, fill=True)
             axis.axhline(floors[name], color="#4a4e55", linestyle="--", linewidth=1)
             title = f"{name}: {len(values)} features, chance {floors[name]:.0%}"
             axis.set(title=title, ylim=(0, 1), xlabel="feature, most consistent first")
-        axes[0][0].set_ylabel("share of its commonest class")
+        axes[0][0].set_ylabel("share of the most common class")
         return _svg(figure)
 
 
 def correlation_maps(matrices: Mapping[str, npt.NDArray[Any]]) -> str:
-    """Absolute correlation of live features, side by side on one scale."""
+    """Draw the absolute correlations of live features, one map per model on a common scale."""
     with plt.rc_context(_STYLE):
         figure, axes = plt.subplots(1, len(matrices), figsize=(7, 3.1), squeeze=False, layout="constrained")
         for axis, (name, matrix) in zip(axes[0], matrices.items(), strict=True):
@@ -59,7 +60,7 @@ def correlation_maps(matrices: Mapping[str, npt.NDArray[Any]]) -> str:
 
 
 def over_time(logs: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
-    """Loss and sparsity over the epochs."""
+    """Draw loss and sparsity over the epochs."""
     with plt.rc_context(_STYLE):
         figure, axes = plt.subplots(1, 2, figsize=(9, 2.4))
         for (name, log), colour in zip(logs.items(), COLOURS, strict=False):
@@ -67,19 +68,19 @@ def over_time(logs: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
             axes[0].plot(epochs, [line["loss"] for line in log], color=colour, label=name)
             axes[1].plot(epochs, [line["sparsity"] for line in log], color=colour, label=name)
         axes[0].set(xlabel="epoch", ylabel="loss")
-        axes[1].set(xlabel="epoch", ylabel="share of entries that are 0", ylim=(-0.03, 1.03))
+        axes[1].set(xlabel="epoch", ylabel="share of zero entries", ylim=(-0.03, 1.03))
         axes[0].legend(frameon=False)
         return _svg(figure)
 
 
 def active_shares(shares: Mapping[str, npt.NDArray[Any]]) -> str:
-    """How large a share of the features is active on a sample, as histograms on one scale."""
+    """Draw histograms of the share of features that are active per sample."""
     with plt.rc_context(_STYLE):
         figure, axis = plt.subplots(figsize=(5, 2.4))
         for (name, values), colour in zip(shares.items(), COLOURS, strict=False):
             weights = np.full(len(values), 1 / len(values))
             axis.hist(values, [i / 40 for i in range(41)], weights=weights, color=colour, alpha=0.8, label=name)
-        axis.set(xlabel="share of the features that are active", ylabel="share of the samples", xlim=(0, 1))
+        axis.set(xlabel="share of features that are active", ylabel="share of samples", xlim=(0, 1))
         axis.legend(frameon=False)
         return _svg(figure)
 
@@ -87,9 +88,9 @@ def active_shares(shares: Mapping[str, npt.NDArray[Any]]) -> str:
 def curves(
     panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], xlabel: str, ylabel: str, doubling: bool = False
 ) -> str:
-    """Lines of (x, y) points, a panel each group; a name has the same colour in all of them.
+    """Draw lines through (x, y) points, one panel per group. A name has the same colour in all panels.
 
-    With `doubling` each x is about twice the one before: all are ticks, and equally far apart.
+    With `doubling`, the x axis is logarithmic with a tick at every x.
     """
     names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
     colours = dict(zip(names, itertools.cycle((*COLOURS, *MORE_COLOURS)), strict=False))
@@ -118,4 +119,4 @@ def _svg(figure: Figure) -> str:
     figure.savefig(buffer, format="svg", transparent=True, bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
     text = buffer.getvalue()
-    return text[text.index("<svg") :]  # without the XML prolog, which HTML does not take
+    return text[text.index("<svg") :]  # without the XML declaration, which is invalid inside HTML

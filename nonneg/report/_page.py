@@ -1,4 +1,4 @@
-"""The static report: sides put beside each other on one self-contained page."""
+"""The static report: models side by side on one self-contained page."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -22,14 +22,14 @@ FEATURES_SHOWN, SAMPLES_SHOWN = 12, 10
 
 @dataclass(frozen=True)
 class Side:
-    """One of the things compared.
+    """One of the models compared.
 
     Attributes:
-        name: a word, such as NCL.
-        description: what sets it apart, in a sentence.
+        name: a short name, such as NCL.
+        description: one sentence on how it differs from the others.
         features: its held-out features, with labels and images.
-        log: its training log, a line an epoch.
-        notes: feature to what else is known of it (the factor it follows, say).
+        log: its training log, one entry per epoch.
+        notes: feature to further information about it, such as the factor that it follows.
     """
 
     name: str
@@ -41,11 +41,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Table:
-    """Figures beside each other, ready to be printed.
+    """Formatted results of the models side by side.
 
     Attributes:
-        columns: the sides.
-        rows: label, one figure a side, and what the row means.
+        columns: the names of the models.
+        rows: label, one formatted value per model, and the meaning of the row.
     """
 
     columns: tuple[str, ...]
@@ -55,10 +55,10 @@ class Table:
 def write_report(
     path: Path, title: str, lead: str, sides: Sequence[Side], table: Table, facts: Mapping[str, str]
 ) -> None:
-    """Write one HTML file that needs nothing else: no network, no other file."""
+    """Write one self-contained HTML file, which needs neither a network nor other files."""
     for side in sides:
         if side.features.labels is None:
-            raise InputError(f"the report's {side.name} features have no labels, expected one a sample")
+            raise InputError(f"features of {side.name} have no labels, expected one label per sample")
     consistency = {s.name: metrics.class_consistency(s.features.codes, s.features.labels) for s in sides}
     figures = {
         "consistency": _figures.consistency_bars(
@@ -85,23 +85,23 @@ def write_report(
 
 
 def _strips(side: Side) -> list[dict[str, Any]]:
-    """The most active features, each with its strongest samples."""
+    """Return the most active features, each with its strongest samples."""
     features = side.features
     rows = []
     for feature in most_active(features, FEATURES_SHOWN):
         card = features.feature(feature, top=SAMPLES_SHOWN)
         labels = [features.label_name(int(features.labels[row])) for row in card.top]  # type: ignore[index]
-        commonest = max(sorted(set(labels)), key=labels.count)
+        most_common = max(sorted(set(labels)), key=labels.count)
         samples = [
-            {"image": _data_uri(features.media(row)), "label": label, "odd": label != commonest}
+            {"image": _data_uri(features.media(row)), "label": label, "is_other": label != most_common}
             for row, label in zip(card.top, labels, strict=True)
         ]
         rows.append(
             {
                 "feature": feature,
                 "frequency": card.frequency,
-                "summary": f"{labels.count(commonest)} of {len(labels)} are “{commonest}”",
-                "agree": labels.count(commonest) / len(labels),
+                "summary": f"{labels.count(most_common)} of {len(labels)} are “{most_common}”",
+                "agree": labels.count(most_common) / len(labels),
                 "note": side.notes.get(feature, ""),
                 "samples": samples,
             }
@@ -110,16 +110,16 @@ def _strips(side: Side) -> list[dict[str, Any]]:
 
 
 def most_active(features: Features, count: int) -> list[int]:
-    """The live features with the largest expected activation, largest first."""
-    live = np.flatnonzero(metrics.live_features(features.codes).numpy())
+    """Return the live features with the largest expected activation, in descending order."""
+    live = np.flatnonzero(features.active)
     return [int(i) for i in live[np.argsort(-features.expected_activation[live], kind="stable")[:count]]]
 
 
 def live_correlation(features: Features) -> Any:
-    """Correlation of live features, those of one class beside each other so that blocks can be seen."""
+    """Return the correlations of live features, ordered by their strongest class so that blocks are visible."""
     codes = features.codes.toarray() if features.is_sparse else features.codes
     labels = np.asarray(features.labels)
-    live = np.flatnonzero(metrics.live_features(codes).numpy())
+    live = np.flatnonzero(features.active)
     means = np.stack([codes[labels == label].mean(0) for label in np.unique(labels)])
     strongest_class = means[:, live].argmax(0)
     order = live[np.argsort(strongest_class, kind="stable")]

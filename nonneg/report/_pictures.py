@@ -1,4 +1,4 @@
-"""The pictures of a result page as files: what features light up for, and how they are spread."""
+"""The figures of a results page as files: strongest samples, consistency, activity and correlation."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,7 @@ from nonneg import metrics
 from nonneg.durable import write_atomically
 from nonneg.errors import InputError
 from nonneg.features import Features
+from nonneg.labels import is_labelled
 from nonneg.report import _figures
 from nonneg.report._page import live_correlation, most_active
 
@@ -19,7 +20,7 @@ _FEATURES, _SAMPLES, _SIDE, _GAP = 8, 10, 64, 2
 
 
 def write_pictures(folder: Path, sides: Mapping[str, Features]) -> dict[str, Path]:
-    """Draw the features of each side, on the same held-out samples, with labels and images.
+    """Draw figures of the features of each model on the same held-out samples, which need labels and images.
 
     Returns:
         Caption to file.
@@ -28,21 +29,22 @@ def write_pictures(folder: Path, sides: Mapping[str, Features]) -> dict[str, Pat
     consistency = {name: metrics.class_consistency(f.codes, f.labels) for name, f in sides.items()}
     for name, features in sides.items():
         if strongest := _strongest(features):
-            alike, chance = (_alike(labels, strongest) for labels in (features.labels, _permuted(features.labels)))
+            shuffled = np.random.default_rng(0).permutation(np.asarray(features.labels))
+            share, chance = (_top_consistency(labels, strongest) for labels in (features.labels, shuffled))
             caption = (
-                f"{name}: a row a feature and its {_SAMPLES} strongest samples, features taken evenly over their"
-                f" ranking by expected activation. Over the {len(strongest)} features with {_SAMPLES} samples or more,"
-                f" {alike:.0%} of the {_SAMPLES} are of one class on average ({chance:.0%} by chance)"
+                f"{name}: the {_SAMPLES} strongest samples of features evenly spaced over the ranking by expected"
+                f" activation, one row per feature. Over the {len(strongest)} features with at least {_SAMPLES} active"
+                f" samples, {share:.0%} of the {_SAMPLES} belong to one class on average ({chance:.0%} by chance)"
             )
             drawn[caption] = (f"top-{name.lower()}.png", _sample_sheet(features, strongest))
     per_feature = {name: c.per_feature[c.supported_features].cpu().numpy() for name, c in consistency.items()}
     bars = _figures.consistency_bars(per_feature, {name: c.floor for name, c in consistency.items()})
-    drawn["Class consistency of each feature with 10 or more active samples"] = ("consistency.svg", bars.encode())
+    drawn["Class consistency of each feature with at least 10 active samples"] = ("consistency.svg", bars.encode())
     shares = {name: _active_share(features) for name, features in sides.items()}
-    drawn["Active features of a sample"] = ("active.svg", _figures.active_shares(shares).encode())
+    drawn["Share of active features per sample"] = ("active.svg", _figures.active_shares(shares).encode())
     maps = _figures.correlation_maps({name: live_correlation(features) for name, features in sides.items()})
-    drawn["Correlation of live features, those of one class side by side"] = ("correlation.svg", maps.encode())
-    return {caption: _written(folder / file, content) for caption, (file, content) in drawn.items()}
+    drawn["Correlation of live features, ordered by class"] = ("correlation.svg", maps.encode())
+    return {caption: _write(folder / file, content) for caption, (file, content) in drawn.items()}
 
 
 def write_curves(
@@ -52,31 +54,27 @@ def write_curves(
     ylabel: str,
     doubling: bool = False,
 ) -> Path:
-    """Lines of (x, y) points as an SVG file, a panel each group; with `doubling`, over x that doubles."""
-    return _written(path, _figures.curves(panels, xlabel, ylabel, doubling).encode())
+    """Write lines through (x, y) points as an SVG file, one panel per group; `doubling` makes x logarithmic."""
+    return _write(path, _figures.curves(panels, xlabel, ylabel, doubling).encode())
 
 
 def _strongest(features: Features) -> list[tuple[int, ...]]:
-    """Rows of the strongest samples of each feature that has so many, features most active first."""
-    every = (features.feature(feature, top=_SAMPLES).top for feature in most_active(features, features.shape[1]))
-    return [rows for rows in every if len(rows) == _SAMPLES]
+    """Return the rows of the strongest samples of each feature with enough active ones, most active feature first."""
+    candidates = (features.feature(feature, top=_SAMPLES).top for feature in most_active(features, features.shape[1]))
+    return [rows for rows in candidates if len(rows) == _SAMPLES]
 
 
-def _alike(labels: Any, strongest: Sequence[tuple[int, ...]]) -> float:
-    """The share of a feature's strongest samples that are of their commonest label, mean over features."""
-    labelled = (some[some >= 0] for some in np.asarray(labels)[np.array(strongest)])
+def _top_consistency(labels: Any, strongest: Sequence[tuple[int, ...]]) -> float:
+    """Return the share of the most common label among the strongest samples, averaged over features."""
+    labelled = (some[is_labelled(some)] for some in np.asarray(labels)[np.array(strongest)])
     shares = [np.unique(some, return_counts=True)[1].max() / len(some) for some in labelled if len(some)]
     return float(np.mean(shares)) if shares else float("nan")
 
 
-def _permuted(labels: Any) -> Any:
-    return np.random.default_rng(0).permutation(labels)
-
-
 def _sample_sheet(features: Features, strongest: Sequence[tuple[int, ...]]) -> bytes:
-    """A PNG: a row a feature, its strongest samples beside each other, of a few features evenly over the ranking.
+    """Return a PNG with one row of strongest samples per feature, for features evenly spaced over the ranking.
 
-    Those at the top are active on many samples, and are the least like the others.
+    The features at the top of the ranking are active on many samples and are not representative.
     """
     places = np.unique(np.linspace(0, len(strongest) - 1, min(_FEATURES, len(strongest))).round().astype(int))
     step = _SIDE + _GAP
@@ -85,9 +83,9 @@ def _sample_sheet(features: Features, strongest: Sequence[tuple[int, ...]]) -> b
         for column, row in enumerate(rows):
             media = features.media(row)
             if media is None:
-                raise InputError("the features hold no images, expected one a sample to draw")
+                raise InputError("the features contain no images, expected one image per sample")
             with Image.open(io.BytesIO(media)) as image:
-                # Pixel by pixel where each becomes a whole number of them, else smoothly.
+                # Without smoothing if the size is a whole multiple of the image's.
                 kind = Image.Resampling.NEAREST if _SIDE % max(image.size) == 0 else Image.Resampling.LANCZOS
                 picture = image.convert("RGB").resize((_SIDE, _SIDE), kind)
             sheet.paste(picture, (column * step, line * step))
@@ -97,13 +95,10 @@ def _sample_sheet(features: Features, strongest: Sequence[tuple[int, ...]]) -> b
 
 
 def _active_share(features: Features) -> np.ndarray:
-    codes = features.codes.toarray() if features.is_sparse else np.asarray(features.codes)
-    lengths = np.linalg.norm(codes, axis=1, keepdims=True)
-    share: np.ndarray = (np.abs(codes) > metrics.EPSILON * lengths).mean(1)
-    return share
+    return np.asarray(np.diff(features.units.indptr) / features.shape[1])
 
 
-def _written(path: Path, content: bytes) -> Path:
+def _write(path: Path, content: bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, content)
     return path

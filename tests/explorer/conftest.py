@@ -1,4 +1,4 @@
-"""Features to look at, and a browser that must not ask anybody but the server."""
+"""Features to explore, servers and a browser that may only contact those servers."""
 
 import dataclasses
 import io
@@ -41,7 +41,7 @@ HOSTILE = (
 
 
 def picture(value: int) -> bytes:
-    """An image that says which sample it is."""
+    """A PNG image whose brightness is the sample's row."""
     buffer = io.BytesIO()
     Image.fromarray(np.full((4, 4), value % 256, np.uint8)).save(buffer, "png")
     return buffer.getvalue()
@@ -49,7 +49,7 @@ def picture(value: int) -> bytes:
 
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory) -> Path:
-    """CL and NCL, trained for a moment: runs `cl` and `ncl` with features beside them."""
+    """Briefly trained runs `cl` and `ncl`, with their features beside them."""
     out = tmp_path_factory.mktemp("digits") / "demo"
     config = dataclasses.replace(load_recipe("digits"), epochs=4, warmup_epochs=1)
     for name, rectify in (("cl", "none"), ("ncl", "relu")):
@@ -60,13 +60,13 @@ def digits(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def own_digits(digits, tmp_path) -> Path:
-    """A copy that names can be written into."""
+    """A copy of the runs that a test may change."""
     return Path(shutil.copytree(digits, tmp_path / "demo"))
 
 
 @pytest.fixture
 def hostile(tmp_path) -> Path:
-    """Texts, labels, ids and names that would do harm if they were taken for markup, paths or layout."""
+    """Texts, labels, ids and names that are harmful if they are interpreted as markup, paths or layout."""
     rows = 70
     generator = np.random.default_rng(0)
     codes = sp.random_array((rows, 12), density=0.3, format="csr", rng=generator, dtype=np.float32)
@@ -83,38 +83,38 @@ def hostile(tmp_path) -> Path:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., str]]:
-    """Address of a page over features, folders or runs."""
+    """Start a server for features, folders or runs and return its address."""
     pages: list[Page] = []
 
-    def started(*given, **options) -> str:
+    def start(*given, **options) -> str:
         pages.append(Page(open_explorer(given), port=0, **options))
         return pages[-1].url.rstrip("/")
 
-    yield started
+    yield start
     for page in pages:
         page.close()
 
 
 @pytest.fixture
 def client(serve) -> Iterator[Callable[..., httpx.Client]]:
-    """Asks a server over features, folders or runs."""
+    """Start a server for features, folders or runs and return a client."""
     clients: list[httpx.Client] = []
 
-    def asking(*given, **options) -> httpx.Client:
+    def connect(*given, **options) -> httpx.Client:
         clients.append(httpx.Client(base_url=serve(*given, **options).split("?")[0]))
         return clients[-1]
 
-    yield asking
+    yield connect
     for each in clients:
         each.close()
 
 
 @pytest.fixture(scope="session")
 def chromium():
-    """A browser."""
+    """A headless browser."""
     path = shutil.which("chromium")
     if path is None:
-        pytest.skip("there is no chromium on PATH")
+        pytest.skip("chromium is not installed")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -124,29 +124,29 @@ def chromium():
 
 
 def settled(page) -> None:
-    """Wait until a page is drawn, with its strips of samples and its first image."""
+    """Wait until a page has its heading, all strips of samples and its first image."""
     drawn = """() => !document.querySelector('main[aria-busy]') && document.querySelector('main h1')
         && [...document.querySelectorAll('.strip')].every((strip) => strip.children.length)
         && document.querySelector('main img')?.naturalWidth !== 0"""
-    # Not wait_for_function: the page's own rules refuse the evaluation it needs.
+    # The page's content security policy forbids wait_for_function.
     for _ in range(1000):
         if page.evaluate(drawn):
             return
         time.sleep(0.02)
-    raise AssertionError(f"{page.url} was not drawn within 20 seconds")
+    raise AssertionError(f"{page.url} was not complete within 20 seconds")
 
 
 @pytest.fixture
 def visit(chromium):
-    """Tabs of the browser; no request may leave the servers visited, and no script may fail."""
-    opened, asked, troubles = [], [], []
+    """Open pages in tabs; fail if a request leaves this machine or a script raises an error."""
+    opened, requests, errors = [], [], []
 
     def tab(address: str, **options):
         context = chromium.new_context(**options)
         context.set_default_timeout(20_000)
         page = context.new_page()
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.on("pageerror", lambda error: errors.append(str(error)))
         opened.append(context)
         page.goto(address)
         page.locator("main h1").wait_for()
@@ -155,8 +155,8 @@ def visit(chromium):
     yield tab
     for context in opened:
         context.close()
-    elsewhere = {url for url in asked if urlsplit(url).scheme == "http" and urlsplit(url).hostname != "127.0.0.1"}
-    assert not elsewhere and not troubles
+    elsewhere = {url for url in requests if urlsplit(url).scheme == "http" and urlsplit(url).hostname != "127.0.0.1"}
+    assert not elsewhere and not errors
 
 
 @pytest.fixture
@@ -164,8 +164,8 @@ def ncl(own_digits):
     return own_digits / "ncl.features"
 
 
-def liveliest(folder: Path) -> int:
-    """The feature that is on most."""
+def most_active(folder: Path) -> int:
+    """The feature with the largest expected activation."""
     return int(Features.load(folder).expected_activation.argmax())
 
 

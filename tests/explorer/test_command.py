@@ -1,4 +1,4 @@
-"""`nonneg explore` and `nonneg export`, as people type them."""
+"""The commands `nonneg explore` and `nonneg export`."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ def folder(tmp_path):
     return Features(np.eye(5, dtype=np.float32), labels=[0, 1, 0, 1, 0]).save(tmp_path / "a.features")
 
 
-def test_explore_serves_until_it_is_interrupted(folder):
+def test_explore_serves_until_interrupted(folder):
     command = [*NONNEG, "explore", str(folder), "--port", "0", "--no-browser"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -32,32 +32,36 @@ def test_explore_serves_until_it_is_interrupted(folder):
     assert (process.returncode, errors) == (0, "")
 
 
-def test_a_page_is_ready_without_torch(folder):
+def test_opening_a_page_does_not_import_torch(folder):
     program = (
         "import sys, nonneg.explorer as e; e.open_explorer(sys.argv[1:]).feature(0, 1); print('torch' in sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "False"
+    result = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
 
 
 def test_export_writes_a_site(folder, tmp_path):
     command = [*NONNEG, "export", str(folder), str(tmp_path / "site"), "--beside", str(folder)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    told = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    assert told.stdout.strip() == f"Exported: {tmp_path / 'site'}"
+    result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert result.stdout.strip() == f"Exported: {tmp_path / 'site'}"
     assert (tmp_path / "site/index.html").is_file() and (tmp_path / "site/data/comparison.json").is_file()
 
 
-@pytest.mark.parametrize("arguments", [["explore", "nowhere"], ["explore"], ["export", "nowhere", "site"]])
-def test_bad_input_is_one_sentence_and_exit_code_2(arguments, tmp_path):
-    told = subprocess.run([*NONNEG, *arguments], capture_output=True, text=True, cwd=tmp_path)
-    assert told.returncode == 2 and "Traceback" not in told.stderr
+@pytest.mark.parametrize(
+    "arguments",
+    [["explore", "nowhere"], ["explore"], ["export", "nowhere", "site"], ["explore", "a.npy", "--host", ""]],
+)
+def test_bad_input_exits_with_code_2_and_one_sentence(arguments, tmp_path):
+    np.save(tmp_path / "a.npy", np.eye(3, dtype=np.float32))
+    result = subprocess.run([*NONNEG, *arguments], capture_output=True, text=True, cwd=tmp_path)
+    assert result.returncode == 2 and "Traceback" not in result.stderr
 
 
-def test_in_a_program_the_page_can_be_closed(folder):
-    said = []
-    page = explore(folder, port=0, block=False, said=said.append)
-    assert said == [f"Exploring at {page.url}"] and httpx.get(page.url).status_code == 200
+def test_explore_returns_a_page_that_can_be_closed(folder):
+    lines = []
+    page = explore(folder, port=0, block=False, announce=lines.append)
+    assert lines == [f"Exploring at {page.url}"] and httpx.get(page.url).status_code == 200
     page.close()
     with pytest.raises(httpx.ConnectError):
         httpx.get(page.url)

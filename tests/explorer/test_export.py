@@ -1,12 +1,16 @@
-"""A static copy opens from any web server and says what it leaves out."""
+"""A static copy works on any web server and states what it omits."""
 
 import functools
 import http.server
 import json
+import subprocess
+import sys
 import threading
+import time
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from nonneg import Features, InputError
 from nonneg.durable import folder_lock
@@ -16,20 +20,20 @@ from tests.explorer.conftest import HOSTILE, picture, settled
 
 @pytest.fixture
 def static():
-    """Address of a plain file server over a folder."""
+    """Serve a folder with a plain file server and return its address."""
     servers = []
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *words):
+        def log_message(self, *arguments):
             pass
 
-    def started(folder) -> str:
+    def start(folder) -> str:
         handler = functools.partial(Quiet, directory=str(folder))
         servers.append(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler))
         threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
         return f"http://127.0.0.1:{servers[-1].server_port}"
 
-    yield started
+    yield start
     for server in servers:
         server.shutdown()
         server.server_close()
@@ -41,14 +45,14 @@ def made(tmp_path, samples=60, **parts):
     return Features(codes, labels=np.arange(samples) % 3, media=pictures, **parts).save(tmp_path / "a.features")
 
 
-def test_one_process_at_a_time_writes_a_copy(tmp_path):
+def test_only_one_process_writes_a_copy(tmp_path):
     features = Features(np.eye(4, dtype=np.float32))
-    with folder_lock(tmp_path / "site"), pytest.raises(InputError, match="is being written by another process"):
+    with folder_lock(tmp_path / "site"), pytest.raises(InputError, match="another process"):
         export(features, out=tmp_path / "site", progress=False)
     assert export(features, out=tmp_path / "site", progress=False) == tmp_path / "site"
 
 
-def test_pages_of_a_copy_work_without_our_server(digits, static, visit, tmp_path):
+def test_pages_of_a_copy_work_on_a_plain_file_server(digits, static, visit, tmp_path):
     site = export(digits / "cl", digits / "ncl", out=tmp_path / "site", samples=60, progress=False)
     address = static(site)
     page = visit(address)
@@ -63,38 +67,38 @@ def test_pages_of_a_copy_work_without_our_server(digits, static, visit, tmp_path
     assert page.locator(".found .tile").count() == 12 and page.locator(".part input").count() == 0
     page.go_back()
     page.locator("article.feature").wait_for()
-    row = json.loads((site / "data/overview.json").read_text())["sets"][1]["rows"][0]
-    for path in ("/compare", "/feature/3?of=1", f"/sample/{row}?of=1"):
+    row = json.loads((site / "data/overview.json").read_text())["sets"][1]["sample_pages"][0]
+    for path in ("/compare", "/feature/3?set=1", f"/sample/{row}?set=1"):
         shown = visit(f"{address}/#{path}", viewport={"width": 390, "height": 844})
         settled(shown)
         assert shown.locator("main .trouble").count() == 0
         assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_copy_below_another_path_works(digits, static, visit, tmp_path):
+def test_a_copy_works_in_a_subfolder(digits, static, visit, tmp_path):
     export(digits / "ncl.features", out=tmp_path / "somewhere" / "deep", samples=5, features=4, progress=False)
     page = visit(static(tmp_path) + "/somewhere/deep/")
     assert "5 of 397" in page.locator("#footer").inner_text()
     page.goto(page.url + "#/features")
-    page.get_by_text("less active ones are not in this copy").wait_for()
+    page.get_by_text("less active features are not in this copy").wait_for()
     assert page.locator("tbody tr").count() == 4
 
 
-def test_hostile_strings_stay_text_in_a_copy(hostile, static, visit, tmp_path):
+def test_hostile_strings_are_shown_as_text_in_a_copy(hostile, static, visit, tmp_path):
     page = visit(static(export(hostile, out=tmp_path / "site", progress=False)) + "/#/feature/0")
     page.locator("h1", has_text=HOSTILE[0]).wait_for()
     assert page.locator("main script, main img").count() == 0
 
 
-def test_a_copy_is_bounded_and_holds_every_picture_it_shows(tmp_path):
+def test_a_copy_is_limited_and_contains_every_image_it_shows(tmp_path):
     site = export(made(tmp_path), out=tmp_path / "site", features=3, samples=7, progress=False)
     overview = json.loads((site / "data/overview.json").read_text())
     assert overview["note"] == "7 of 60 images of a have a page here. "
     (each,) = overview["sets"]
-    assert each["left_out"] == 6 and len(each["kept"]) == 3 and len(each["rows"]) == 7
-    assert not each["can_name"] and each["example"]["sample"]["row"] in each["rows"]
+    assert each["omitted_features"] == 6 and len(each["feature_pages"]) == 3 and len(each["sample_pages"]) == 7
+    assert not each["can_name"] and each["example"]["sample"]["row"] in each["sample_pages"]
     assert len(list((site / "data/sets/0/feature").iterdir())) == 3
-    assert {int(path.stem) for path in (site / "data/sets/0/sample").iterdir()} == set(each["rows"])
+    assert {int(path.stem) for path in (site / "data/sets/0/sample").iterdir()} == set(each["sample_pages"])
     shown = set()
     for path in (site / "data/sets/0").rglob("*.json"):
         json.loads(path.read_text(), object_hook=lambda found: shown.add(found["row"]) if "has_picture" in found else 0)
@@ -102,7 +106,14 @@ def test_a_copy_is_bounded_and_holds_every_picture_it_shows(tmp_path):
     assert shown <= set(pictures) and all(content == picture(row) for row, content in pictures.items())
 
 
-def test_a_copy_does_not_replace_what_is_not_one(tmp_path):
+def test_a_copy_of_pixels_contains_png_files(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 3, 3, 1), np.uint8)
+    site = export(Features(np.eye(4, dtype=np.float32), pixels=pixels), out=tmp_path / "site", progress=False)
+    for row in range(4):
+        np.testing.assert_array_equal(np.asarray(Image.open(site / f"media/0/{row}.png")), pixels[row, ..., 0])
+
+
+def test_export_replaces_only_earlier_copies(tmp_path):
     features = made(tmp_path)
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "mine.txt").write_text("keep")
@@ -119,7 +130,7 @@ def content(folder):
     return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def test_a_refused_or_stopped_copy_costs_nothing_and_leaves_nothing(tmp_path):
+def test_a_failed_or_interrupted_export_changes_nothing(tmp_path):
     features, others = made(tmp_path), Features(np.eye(9, dtype=np.float32), ids=list("abcdefghi"))
     site = export(features, out=tmp_path / "site", progress=False)
     before = content(site)
@@ -129,7 +140,7 @@ def test_a_refused_or_stopped_copy_costs_nothing_and_leaves_nothing(tmp_path):
         export(features, others, out=tmp_path / "new" / "site", progress=False)
 
     class Stopped(Features):
-        """Somebody presses Ctrl-C while pages are being written."""
+        """Features whose images cannot be read because the user presses Ctrl-C."""
 
         def media(self, row):
             raise KeyboardInterrupt
@@ -142,29 +153,29 @@ def test_a_refused_or_stopped_copy_costs_nothing_and_leaves_nothing(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_copy_that_was_never_finished_is_written_again(tmp_path):
+def test_an_incomplete_copy_is_written_again(tmp_path):
     features = made(tmp_path)
     site = export(features, out=tmp_path / "site", samples=3, progress=False)
     whole = set(content(site))
     (site / "index.html").unlink()
-    (site / ".nonneg-tmp-0123").mkdir()  # of a kill
+    (site / ".nonneg-tmp-0123").mkdir()  # left by a killed process
     assert set(content(export(features, out=site, samples=3, progress=False))) == whole
     assert not list(site.glob(".*"))
 
 
-def test_a_file_that_cannot_be_shown_is_named(tmp_path):
+def test_an_unusable_file_is_named_in_the_error(tmp_path):
     np.save(tmp_path / "gaps.npy", np.full((5, 3), np.nan, np.float32))
     with pytest.raises(InputError, match=r"gaps\.npy.* NaN"):
         export(tmp_path / "gaps.npy", out=tmp_path / "site", progress=False)
     assert not (tmp_path / "site").exists()
 
 
-def test_no_page_at_all_is_refused(tmp_path):
+def test_at_least_one_page_is_required(tmp_path):
     with pytest.raises(InputError, match="samples is 0, expected at least 1"):
         export(made(tmp_path), out=tmp_path / "site", samples=0)
 
 
-def test_a_copy_comes_back_to_where_the_reader_was_and_knows_what_it_has_not(ncl, static, tmp_path, visit):
+def test_a_copy_restores_the_scroll_position_and_explains_missing_pages(ncl, static, tmp_path, visit):
     copy = export(ncl, out=tmp_path / "site", features=300, samples=40, progress=False)
     address = static(copy)
     page = visit(f"{address}/#/features")
@@ -184,4 +195,35 @@ def test_a_copy_comes_back_to_where_the_reader_was_and_knows_what_it_has_not(ncl
     assert down > 0 and page.evaluate("scrollY") == down
     for place in ("compose", "reference"):
         page.goto(f"{address}/#/{place}")
-        page.get_by_text("A copy has no such page").wait_for()
+        page.get_by_text("not part of a static copy").wait_for()
+
+
+def test_an_export_removes_the_leftovers_of_a_killed_one(tmp_path):
+    features, site = made(tmp_path, samples=2000), tmp_path / "site"
+    process = subprocess.Popen([sys.executable, "-m", "nonneg", "export", str(features), str(site)])
+    while not list(site.glob(".nonneg-tmp-*/data/sets/0/*")):
+        assert process.poll() is None
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    assert list(site.glob(".*")) and not (site / "index.html").exists()
+    export(features, out=site, samples=3, progress=False)
+    assert not list(site.glob(".*")) and (site / "index.html").exists()
+
+
+def test_leftovers_are_removed_even_if_the_export_is_refused(tmp_path):
+    features = made(tmp_path)
+    site = export(features, out=tmp_path / "site", samples=3, progress=False)
+    (site / ".nonneg-tmp-folder" / "data").mkdir(parents=True)
+    (site / ".nonneg-tmp-file").write_bytes(b"half of a marker")
+    with pytest.raises(InputError, match="overwrite"):
+        export(features, out=site, progress=False)
+    assert not list(site.glob(".*"))
+
+
+def test_temporary_files_of_other_folders_are_left_alone(tmp_path):
+    features = made(tmp_path)
+    (features / ".nonneg-tmp-file").write_bytes(b"being written by another process")
+    with pytest.raises(InputError, match="holds other files"):
+        export(features, out=features, progress=False)
+    assert (features / ".nonneg-tmp-file").exists()

@@ -1,4 +1,4 @@
-"""What the pages say is what the codes say."""
+"""The pages' numbers equal those computed from the codes."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def units(explorer: Explorer):
     return codes / np.maximum(np.linalg.norm(codes, axis=1, keepdims=True), 1e-30)
 
 
-def test_figures_of_a_feature_are_those_of_the_metrics(explorer):
+def test_feature_statistics_equal_the_metrics(explorer):
     codes, labels = dense(explorer), explorer.sets[0].features.labels
     consistency = metrics.class_consistency(codes, labels)
     overlap = np.abs(metrics.correlation_matrix(codes).numpy())
@@ -57,29 +57,29 @@ def test_strongest_samples_and_histogram(explorer):
     page = explorer.feature(0, 3)
     order = [row for row in np.argsort(-codes[:, 3], kind="stable") if codes[row, 3]]
     assert [sample.row for sample in page.strongest] == order[:18]
-    assert [sample.row for sample in explorer.strip(0, 3).samples] == order[:9]
-    assert page.histogram.off == (codes[:, 3] == 0).sum()
-    assert sum(page.histogram.counts) + page.histogram.off == len(codes)
+    assert [sample.row for sample in explorer.strip(0, 3).strongest] == order[:9]
+    assert page.histogram.inactive == (codes[:, 3] == 0).sum()
+    assert sum(page.histogram.counts) + page.histogram.inactive == len(codes)
 
 
-def test_of_equal_samples_the_first_is_the_strongest_as_on_the_card():
+def test_ties_are_broken_by_row_as_on_the_card():
     features = Features(np.ones((30, 1), np.float32))
-    rows = [sample.row for sample in open_explorer([features]).strip(0, 0).samples]
+    rows = [sample.row for sample in open_explorer([features]).strip(0, 0).strongest]
     assert tuple(rows) == features.feature(0, top=9).top
 
 
-def test_bands_come_from_their_quarter_and_none_is_left_out(explorer):
+def test_bands_cover_all_quarters_of_the_active_samples(explorer):
     codes = dense(explorer)
     values = np.sort(codes[codes[:, 3] > 0, 3])
     bands = explorer.feature(0, 3).bands
-    assert [band.title for band in bands] == ["strong", "medium", "weak", "faintest"]
+    assert [band.title for band in bands] == ["strong", "medium", "weak", "weakest"]
     for place, band in enumerate(reversed(bands)):
         quarter = values[round(place / 4 * len(values)) : round((place + 1) / 4 * len(values))]
         assert (band.low, band.high) == pytest.approx((quarter[0], quarter[-1]))
         assert all(quarter[0] <= codes[sample.row, 3] <= quarter[-1] for sample in band.samples)
 
 
-def test_near_misses_are_off_and_have_what_usually_comes_with_the_feature(explorer):
+def test_near_misses_are_inactive_and_have_the_usual_companions(explorer):
     codes, unit = dense(explorer), units(explorer)
     strongest = [row for row in np.argsort(-codes[:, 3], kind="stable") if codes[row, 3]][:50]
     typical = unit[strongest].sum(0)
@@ -90,34 +90,36 @@ def test_near_misses_are_off_and_have_what_usually_comes_with_the_feature(explor
     assert scores[found] == pytest.approx(np.sort(scores)[::-1][:9])
 
 
-def test_features_that_fire_together_and_that_resemble(explorer):
+def test_co_active_and_similar_features(explorer):
     columns = dense(explorer)
     columns = columns / np.maximum(np.linalg.norm(columns, axis=0), 1e-30)
     cosine = columns.T @ columns
     page = explorer.feature(0, 3)
     others = sorted((i for i in range(15) if i not in (3, 4)), key=lambda i: -cosine[3, i])
-    assert [each.other.feature for each in page.together] == others[:6]
+    assert [each.other.feature for each in page.co_active] == others[:6]
     active = dense(explorer) > 0
-    for each in page.together:
-        assert each.together == pytest.approx(active[active[:, 3], each.other.feature].mean())
+    for each in page.co_active:
+        assert each.co_activation == pytest.approx(active[active[:, 3], each.other.feature].mean())
 
-    def alike(i):
+    def profile_cosine(i):
         rest = [k for k in range(15) if k not in (3, i)]
         a, b = cosine[3, rest], cosine[i, rest]
         return a @ b / (np.linalg.norm(a) * np.linalg.norm(b))
 
-    for each in page.resembling:
-        assert each.value == pytest.approx(alike(each.other.feature), abs=1e-4)
-    assert page.resembling[0].value == pytest.approx(max(alike(i) for i in range(15) if i not in (3, 4)), abs=1e-4)
+    for each in page.similar:
+        assert each.cosine == pytest.approx(profile_cosine(each.other.feature), abs=1e-4)
+    assert page.similar[0].cosine == pytest.approx(
+        max(profile_cosine(i) for i in range(15) if i not in (3, 4)), abs=1e-4
+    )
 
 
-def test_shares_of_a_sample_add_up_to_one(explorer):
+def test_shares_of_a_sample_sum_to_one(explorer):
     page = explorer.sample(0, 7)
     assert sum(part.share for part in page.parts) == pytest.approx(1)
     assert {part.caption.feature for part in page.parts} == set(np.flatnonzero(dense(explorer)[7]))
 
 
-def test_neighbours_are_those_of_the_cosine_and_contributions_add_up(explorer):
+def test_neighbours_are_ranked_by_cosine_and_contributions_sum_to_the_score(explorer):
     unit = units(explorer)
     scores = unit @ unit[7]
     scores[7] = -1
@@ -128,7 +130,7 @@ def test_neighbours_are_those_of_the_cosine_and_contributions_add_up(explorer):
         assert scores[hit.sample.row] == pytest.approx(hit.score)
 
 
-def test_a_feature_that_is_switched_off_counts_no_more(explorer):
+def test_a_feature_that_is_switched_off_does_not_count(explorer):
     unit = units(explorer)
     off = explorer.sample(0, 7).parts[0].caption.feature
     query = unit[7].copy()
@@ -140,7 +142,7 @@ def test_a_feature_that_is_switched_off_counts_no_more(explorer):
     assert off not in {each.feature for hit in page.neighbours for each in hit.contributions}
 
 
-def test_a_query_weighs_features_adds_examples_and_leaves_out(explorer):
+def test_a_query_combines_weights_examples_and_exclusions(explorer):
     unit = units(explorer)
     query = Query(features=(Weight(feature=3, weight=2.0), Weight(feature=5, weight=0.5)), like=(9,), without=(1,))
     weights = unit[9].copy()
@@ -149,34 +151,34 @@ def test_a_query_weighs_features_adds_examples_and_leaves_out(explorer):
     kept = (unit[:, 1] == 0) & (np.arange(len(unit)) != 9)
     scores = np.where(kept, unit @ weights, -1)
     found = explorer.search(0, query)
-    assert found.left == kept.sum()
+    assert found.candidates == kept.sum()
     assert [hit.score for hit in found.hits] == pytest.approx(np.sort(scores)[::-1][:24])
     assert not unit[[hit.sample.row for hit in found.hits], 1].any()
 
 
-def test_a_name_is_scored_on_the_other_half_by_the_label_that_fits():
+def test_a_name_is_scored_by_its_label_on_held_out_samples():
     labels = np.arange(400) % 2
     codes = np.stack([labels, np.ones(400)], 1).astype(np.float32)
-    codes[:20, 0] = 1 - codes[:20, 0]  # some that do not fit
+    codes[:20, 0] = 1 - codes[:20, 0]  # some exceptions
     features = Features(codes, labels=labels, label_names=("cat", "dog"), names={0: "dogs"})
     score = open_explorer([features]).feature(0, 0).name_score
-    assert score is not None and score.by == "the label “dog”" and 0.9 < score.score < 1
+    assert score is not None and score.criterion == "the label “dog”" and 0.9 < score.score < 1
 
 
-def test_a_name_is_scored_by_its_words_where_there_are_texts():
+def test_a_name_is_scored_by_its_words_in_texts():
     rain = np.arange(400) % 4 == 0
     texts = ["Heavy rain" if wet else "a dry day" for wet in rain]
     codes = np.stack([rain, ~rain], 1).astype(np.float32)
     explorer = open_explorer([Features(codes, texts=texts, names={0: "rain", 1: "rain"})])
-    told = [explorer.feature(0, feature).name_score for feature in (0, 1)]
-    assert [score.score for score in told if score] == [1.0, 0.0]
+    scores = [explorer.feature(0, feature).name_score for feature in (0, 1)]
+    assert [score.score for score in scores if score] == [1.0, 0.0]
 
 
 def test_without_a_name_there_is_no_score(explorer):
     assert explorer.feature(0, 3).name_score is None
 
 
-def test_words_are_found_for_features_of_texts():
+def test_features_of_texts_get_distinctive_words():
     generator = np.random.default_rng(0)
     topics = [["goal", "match", "team"], ["market", "price", "stock"]]
     texts = [" ".join(generator.permutation(topics[row % 2])) for row in range(200)]
@@ -187,21 +189,21 @@ def test_words_are_found_for_features_of_texts():
     assert set((explorer.sets[0].hint(1) or "").split(", ")) == set(topics[1])
 
 
-def test_a_label_is_a_hint_only_where_it_stands_out():
+def test_a_label_is_a_hint_only_if_it_stands_out():
     codes = np.array([[1, 1], [1, 1], [0, 1], [0, 1]] * 10, np.float32)
     features = FeatureSet(Features(codes, labels=[0, 0, 1, 1] * 10, label_names=("cat", "dog")), "pets")
     assert [features.hint(0), features.hint(1)] == ["mostly cat", None]
 
 
-def test_overview_counts_what_is_live_and_dense(explorer):
+def test_overview_counts_live_and_dense_features(explorer):
     codes = dense(explorer)
-    told = explorer.overview().sets[0]
-    assert (told.live, told.dead) == (14, 1) and sum(told.spread) == 14
-    assert told.dense == ((codes > 0).mean(0) > 0.5).sum()
-    assert told.active_mean == pytest.approx((codes > 0).sum(1).mean())
+    found = explorer.overview().sets[0]
+    assert (found.live, found.dead) == (14, 1) and sum(found.frequency_counts) == 14
+    assert found.dense == ((codes > 0).mean(0) > 0.5).sum()
+    assert found.active_mean == pytest.approx((codes > 0).sum(1).mean())
 
 
-def test_two_sets_are_matched(explorer):
+def test_permuted_features_are_matched(explorer):
     features = explorer.sets[0].features
     order = np.random.default_rng(0).permutation(15)
     pair = open_explorer([features, Features(features.codes[:, order])]).comparison()
@@ -210,7 +212,7 @@ def test_two_sets_are_matched(explorer):
         assert each.first and each.second and order[each.second.feature] == each.first.feature
 
 
-def test_codes_with_signs_can_be_explored():
+def test_signed_codes_can_be_explored():
     codes = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32)
     explorer = open_explorer([Features(codes)])
     assert explorer.overview().sets[0].has_negative
@@ -219,7 +221,7 @@ def test_codes_with_signs_can_be_explored():
 
 
 @pytest.mark.parametrize("codes", [np.zeros((3, 2), np.float32), np.ones((1, 1), np.float32)])
-def test_little_can_be_explored_too(codes):
+def test_tiny_and_empty_codes_can_be_explored(codes):
     explorer = open_explorer([Features(codes)])
     assert explorer.overview().sets[0].features == codes.shape[1]
     assert explorer.feature(0, 0).row.feature == 0
@@ -227,13 +229,13 @@ def test_little_can_be_explored_too(codes):
     assert explorer.figures(0).consistency is None
 
 
-def test_what_is_not_there_is_refused_by_name(explorer):
-    for ask, sentence in (
+def test_errors_name_what_is_missing(explorer):
+    for ask, message in (
         (lambda: explorer.feature(0, 15), "feature is 15, expected 0 to 14"),
         (lambda: explorer.sample(0, -1), "sample is -1, expected 0 to 199"),
         (lambda: explorer.table(1), "set is 1, expected 0 to 0"),
         (lambda: explorer.comparison(), "one set of features is open, expected two"),
         (lambda: open_explorer([]), "0 sets of features are given, expected one or two"),
     ):
-        with pytest.raises(InputError, match=sentence):
+        with pytest.raises(InputError, match=message):
             ask()

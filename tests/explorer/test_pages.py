@@ -1,17 +1,13 @@
-"""What people see, in a real browser against the real server."""
+"""What people see in a real browser with the real server."""
 
-import csv
 import re
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
-import pytest
 
-from nonneg import Features, NonNegativeEmbedding
-from tests.explorer.conftest import HOSTILE, liveliest, settled
+from nonneg import Features
+from tests.explorer.conftest import HOSTILE, most_active, settled
 
-NEWS = Path(__file__).parents[3] / "shared" / "data"
 PHONE = {"viewport": {"width": 390, "height": 844}}
 PAGES = ("/", "/features", "/feature/{feature}", "/sample/5", "/compose?f={feature}:1", "/compare", "/reference")
 
@@ -22,11 +18,11 @@ def numbers(page, column: int) -> list[float]:
 
 
 def test_every_page_has_a_heading_and_fits_desktop_and_phone(own_digits, serve, visit):
-    address, feature = serve(own_digits / "cl", own_digits / "ncl"), liveliest(own_digits / "ncl.features")
+    address, feature = serve(own_digits / "cl", own_digits / "ncl"), most_active(own_digits / "ncl.features")
     page = visit(address)
     for path in PAGES:
         page.set_viewport_size({"width": 1280, "height": 900})
-        page.goto(address + path.format(feature=feature) + ("&" if "?" in path else "?") + "of=1")
+        page.goto(address + path.format(feature=feature) + ("&" if "?" in path else "?") + "set=1")
         settled(page)
         assert page.locator("main .trouble").count() == 0, path
         for size in ({"width": 1280, "height": 900}, PHONE["viewport"]):
@@ -34,16 +30,16 @@ def test_every_page_has_a_heading_and_fits_desktop_and_phone(own_digits, serve, 
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
 
 
-def test_overview_shows_both_sets_and_figures(own_digits, serve, visit):
+def test_overview_shows_both_sets_and_statistics(own_digits, serve, visit):
     page = visit(serve(own_digits / "cl", own_digits / "ncl"))
     assert page.locator("article.side").count() == 2
-    page.get_by_text("of what a feature lights up on has the same label").nth(1).wait_for()
+    page.get_by_text("of a feature's active samples have the same label").nth(1).wait_for()
     assert page.get_by_text("chance").count() >= 2
     blocks = [page.locator("article.side").nth(side).locator(".apart .bar i").count() for side in (0, 1)]
     assert blocks[0] > blocks[1] > 0
 
 
-def test_overview_says_whether_two_sets_are_of_the_same_samples(serve, visit):
+def test_overview_says_whether_two_sets_have_the_same_samples(serve, visit):
     codes = np.random.default_rng(0).random((30, 4), np.float32)
     first, second, third = (
         Features(codes, ids=[f"{name}{row}" for row in range(30)], texts=[f"text {row}" for row in range(30)])
@@ -51,36 +47,36 @@ def test_overview_says_whether_two_sets_are_of_the_same_samples(serve, visit):
     )
     page = visit(serve(first, second))
     settled(page)
-    assert "Two models looked at the same texts." in page.locator(".lead").inner_text()
-    assert "Each by three texts it is on for" in page.locator("article.side").first.inner_text()
+    assert "Two models have encoded the same texts." in page.locator(".lead").inner_text()
+    assert "Each row shows three texts" in page.locator("article.side").first.inner_text()
     assert page.locator(".rows .strip").first.locator("a").count() == 3
-    assert "of different samples" in visit(serve(first, third)).locator(".lead").inner_text()
+    assert "have different samples" in visit(serve(first, third)).locator(".lead").inner_text()
 
 
-def test_small_images_are_scaled_without_blur(ncl, serve, visit):
+def test_small_images_are_enlarged_without_smoothing(ncl, serve, visit):
     page = visit(serve(ncl) + "/sample/3")
     page.locator(".whole img.small").wait_for()
     rendered = page.locator(".whole img").evaluate("image => getComputedStyle(image).imageRendering")
     assert rendered == "pixelated"
 
 
-def test_features_are_sorted_and_the_address_says_so(ncl, serve, visit):
+def test_features_are_sorted_according_to_the_address(ncl, serve, visit):
     page = visit(serve(ncl) + "/features")
-    page.get_by_role("link", name="On for").click()
-    page.locator("th[aria-sort=descending] >> text=On for").wait_for()
+    page.get_by_role("link", name="Active on").click()
+    page.locator("th[aria-sort=descending] >> text=Active on").wait_for()
     falling = numbers(page, 2)
     assert falling == sorted(falling, reverse=True) and "sort=frequency" in page.url
-    page.get_by_role("link", name="On for").click()
-    page.locator("th[aria-sort=ascending] >> text=On for").wait_for()
+    page.get_by_role("link", name="Active on").click()
+    page.locator("th[aria-sort=ascending] >> text=Active on").wait_for()
     assert numbers(page, 2) == sorted(numbers(page, 2))
     page.go_back()
-    page.locator("th[aria-sort=descending] >> text=On for").wait_for()
+    page.locator("th[aria-sort=descending] >> text=Active on").wait_for()
     assert numbers(page, 2) == falling
 
 
-def test_features_are_found_by_the_slash_key(ncl, serve, visit):
+def test_the_slash_key_searches_features(ncl, serve, visit):
     page = visit(serve(ncl))
-    feature = liveliest(ncl)
+    feature = most_active(ncl)
     page.keyboard.press("/")
     page.keyboard.type(str(feature))
     page.keyboard.press("Enter")
@@ -89,7 +85,7 @@ def test_features_are_found_by_the_slash_key(ncl, serve, visit):
     assert all(str(feature) in text for text in page.locator("tbody th").all_inner_texts())
 
 
-def test_keys_step_through_features_and_open_one(ncl, serve, visit):
+def test_keys_move_through_features_and_open_one(ncl, serve, visit):
     page = visit(serve(ncl) + "/features")
     page.locator("table.features").wait_for()
     for key in "jjk":
@@ -102,7 +98,7 @@ def test_keys_step_through_features_and_open_one(ncl, serve, visit):
     assert "/feature/" in page.url
 
 
-def test_a_feature_switched_off_changes_the_neighbours_and_comes_back(ncl, serve, visit):
+def test_switching_a_feature_off_changes_the_neighbours_and_can_be_undone(ncl, serve, visit):
     page = visit(serve(ncl) + "/sample/5")
     before = page.locator(".found a").evaluate_all("links => links.map((link) => link.getAttribute('href'))")
     page.locator(".part input").first.uncheck()
@@ -120,27 +116,27 @@ def test_signed_codes_are_shown_with_their_signs(serve, visit):
     codes[0] = (4, -3, 0, 0, 0)
     address = serve(Features(codes), Features(np.abs(codes)))
     page = visit(address + "/sample/0")
-    assert page.locator(".share").all_inner_texts() == ["64%", "−36%, on the negative side"]
+    assert page.locator(".share").all_inner_texts() == ["64%", "−36%, negative"]
     assert page.locator(".apart .bar i").evaluate_all("all => all.map((i) => i.matches('.against'))") == [False, True]
     page.goto(address)
     settled(page)
-    told = [page.locator("article.side").nth(side).inner_text() for side in (0, 1)]
-    assert "from most positive to most negative" in told[0] and "from strong to faint" in told[1]
+    texts = [page.locator("article.side").nth(side).inner_text() for side in (0, 1)]
+    assert "from most positive to most negative" in texts[0] and "from strong to weak" in texts[1]
     page.goto(address + "/feature/1")
     settled(page)
     bands = page.locator(".band p span:first-child").all_inner_texts()
     assert (bands[0], bands[-1]) == ("most positive", "most negative")
-    assert "strong to faint" not in page.locator("main").inner_text()
+    assert "strong to weak" not in page.locator("main").inner_text()
 
 
-def test_the_link_that_skips_leads_into_the_page(ncl, serve, visit):
+def test_the_skip_link_moves_the_focus_to_the_content(ncl, serve, visit):
     page = visit(serve(ncl) + "/features?sort=frequency")
     address = page.url
     page.locator("a.skip").press("Enter")
     assert page.evaluate("document.activeElement.id") == "main" and page.url == address
 
 
-def test_the_focus_stays_with_what_was_used(own_digits, serve, visit):
+def test_the_focus_stays_on_the_control_that_was_used(own_digits, serve, visit):
     features = Features.load(own_digits / "ncl.features")
     order = [int(feature) for feature in features.expected_activation.argsort()[::-1]]
     names = dict.fromkeys(order, "the same name for all")
@@ -158,61 +154,65 @@ def test_the_focus_stays_with_what_was_used(own_digits, serve, visit):
         page.get_by_role("combobox", name="Add a feature").fill(str(feature))
         page.keyboard.press("Enter")
         page.get_by_role("slider", name=re.compile(rf"feature {feature}\b")).wait_for()
-        assert page.evaluate(focus) == f"how much the same name for all, feature {feature} counts"
+        assert page.evaluate(focus) == f"weight of the same name for all, feature {feature}"
     page.get_by_role("button", name=re.compile(rf"^remove .* feature {order[1]}$")).press("Enter")
     page.get_by_role("slider", name=re.compile(rf"feature {order[1]}\b")).wait_for(state="detached")
     assert page.evaluate(focus) == "With"
 
 
-def test_addresses_that_were_mistyped_are_read_as_well_as_can_be(own_digits, serve, visit):
+def test_invalid_parameters_in_the_address_are_ignored(own_digits, serve, visit):
     address = serve(own_digits / "cl.features", own_digits / "ncl.features")
-    page = visit(address + "/compare?show=constructor&least=abc")
+    page = visit(address + "/compare?show=constructor&similarity=abc")
     assert page.locator("output").inner_text() == "0.50"
-    for path in ("/features?page=999", "/sample/5?off=abc", "/features?min_on=abc"):
+    for path in ("/features?page=999", "/sample/5?off=abc", "/features?min_active=abc"):
         page.goto(address + path)
         settled(page)
         assert page.locator("main .trouble, .change").count() == 0
         assert "sample" in path or page.locator("tbody tr").count() > 0
 
 
-def test_features_are_filtered_by_how_often_they_are_on(ncl, serve, visit):
+def test_features_are_filtered_by_their_frequency(ncl, serve, visit):
     page = visit(serve(ncl) + "/features")
-    page.get_by_label("On for at least, in percent").fill("20")
+    page.get_by_label("Active on at least, in percent").fill("20")
     page.keyboard.press("Tab")
-    page.wait_for_url(re.compile("min_on=20"))
+    page.wait_for_url(re.compile("min_active=20"))
     page.get_by_text("Show all").wait_for()
     frequency = (np.asarray(Features.load(ncl).codes.todense()) > 0).mean(axis=0)
     assert page.locator("main p").first.inner_text().startswith(f"{(frequency >= 0.2).sum()} feature")
 
 
-def test_two_sets_are_compared_at_the_level_that_is_chosen(own_digits, serve, visit):
+def test_two_sets_are_compared_at_the_chosen_similarity(own_digits, serve, visit):
     page = visit(serve(own_digits / "ncl.features", own_digits / "cl.features") + "/compare")
-    count = lambda name: int(page.get_by_role("link", name=re.compile(f"^{name}")).inner_text().split()[1])  # noqa: E731
-    stayed, lost = count("Stayed"), count("Lost")
+    count = lambda name: int(page.get_by_role("link", name=re.compile(f"^{name}")).inner_text().split()[-1])  # noqa: E731
+    matched, unmatched = count("Matched"), count("Only in ncl")
     page.get_by_role("slider").fill("0.1")
-    page.wait_for_url(re.compile("least=0.1"))
-    assert count("Stayed") >= stayed and count("Stayed") + count("Lost") == stayed + lost
-    page.get_by_role("link", name=re.compile("^Gained")).click()
-    page.wait_for_url(re.compile("show=gained"))
+    page.wait_for_url(re.compile("similarity=0.1"))
+    assert count("Matched") >= matched and count("Matched") + count("Only in ncl") == matched + unmatched
+    page.get_by_role("link", name=re.compile("^Only in cl")).click()
+    page.wait_for_url(re.compile("show=second"))
 
 
-@pytest.mark.skipif(not NEWS.is_dir(), reason="needs agnews-minilm.npz and agnews.csv in ../shared/data")
-def test_news_are_shown_by_their_words_and_lead_to_news_like_them(serve, visit):
-    rows = 1500
-    vectors = np.load(NEWS / "agnews-minilm.npz")["description"][:rows].astype(np.float32)
-    with (NEWS / "agnews.csv").open(newline="", encoding="utf-8") as file:
-        news = list(csv.reader(file))[:rows]
-    codes = NonNegativeEmbedding(128, 16, max_iter=60, random_state=0).fit_transform(vectors)
-    page = visit(serve(Features(codes, labels=[int(row[0]) for row in news], texts=[row[2] for row in news])))
-    page.locator("h1", has_text="128 features of 1,500 texts").wait_for()
-    named = page.locator(".row .caption", has_text=", ").first  # words come a moment after the page
-    words = named.locator(".hint").inner_text().split(", ")
-    named.click()
+def test_texts_are_shown_with_distinctive_words_and_similar_texts(serve, visit):
+    generator = np.random.default_rng(0)
+    topics = [
+        ["goal", "match", "team", "coach"],
+        ["market", "price", "stock", "bank"],
+        ["rain", "wind", "storm", "cloud"],
+    ]
+    topic = np.arange(300) % 3
+    texts = [" ".join(generator.permutation(topics[number])) for number in topic]
+    codes = np.eye(3, dtype=np.float32)[topic] * generator.uniform(0.5, 1.5, (300, 1)).astype(np.float32)
+    page = visit(serve(Features(codes, labels=topic, texts=texts)))
+    page.locator("h1", has_text="3 features of 300 texts").wait_for()
+    titled = page.locator(".row .caption", has_text=", ").first  # words appear after a delay
+    words = titled.locator(".hint").inner_text().split(", ")
+    titled.click()
     page.locator("article.feature").wait_for()
-    assert any(word in page.locator(".tiles").first.inner_text().lower() for word in words)
+    assert all(word in page.locator(".tiles").first.inner_text() for word in words)
     page.locator(".tiles a").first.click()
     page.locator("article.sample .text").wait_for()
-    assert page.locator(".found .tile.written").count() == 12
+    similar = page.locator(".found .tile.written")
+    assert similar.count() == 12 and all(words[0] in text for text in similar.all_inner_texts())
 
 
 def test_hostile_strings_are_shown_as_text(hostile, serve, visit):
@@ -237,17 +237,17 @@ def test_hostile_strings_are_shown_as_text(hostile, serve, visit):
     page.locator("h1", has_text="right to left").wait_for()
 
 
-def test_what_is_not_there_is_said_plainly(ncl, serve, visit):
+def test_missing_pages_are_explained(ncl, serve, visit):
     address = serve(ncl)
-    for path, sentence in (
+    for path, message in (
         ("/feature/99999", "expected 0 to"),
         ("/sample/99999", "expected 0 to"),
-        ("/features?of=7", "There is no set 7"),
+        ("/features?set=7", "There is no set number 7"),
     ):
-        assert sentence in visit(address + path).locator("main").inner_text()
+        assert message in visit(address + path).locator("main").inner_text()
 
 
-def test_the_token_leaves_the_address_and_a_cookie_stays(ncl, visit):
+def test_a_cookie_replaces_the_token_in_the_address(ncl, visit):
     from nonneg.explorer import Page, open_explorer
 
     with Page(open_explorer([ncl]), host="0.0.0.0", port=0) as served:
@@ -258,7 +258,7 @@ def test_the_token_leaves_the_address_and_a_cookie_stays(ncl, visit):
         page.locator("main h1", has_text="features of").wait_for()
 
 
-def test_dark_and_light_differ(ncl, serve, visit):
+def test_the_colour_scheme_is_respected(ncl, serve, visit):
     address = serve(ncl)
     paper = [
         visit(address, color_scheme=scheme).evaluate("getComputedStyle(document.body).backgroundColor")
@@ -267,8 +267,8 @@ def test_dark_and_light_differ(ncl, serve, visit):
     assert paper == ["rgb(255, 255, 255)", "rgb(22, 24, 27)"]
 
 
-def test_images_and_bars_are_labelled_for_those_who_hear_the_page(own_digits, serve, visit):
-    page = visit(serve(own_digits / "cl", own_digits / "ncl") + "/sample/5?of=1")
+def test_images_bars_and_controls_have_labels_for_screen_readers(own_digits, serve, visit):
+    page = visit(serve(own_digits / "cl", own_digits / "ncl") + "/sample/5?set=1")
     settled(page)
     unnamed = """() => [...document.querySelectorAll('img, [role=img], a, button, input')].filter((each) =>
         !(each.getAttribute('aria-label') || each.alt || each.textContent.trim() || each.labels?.length)).length"""

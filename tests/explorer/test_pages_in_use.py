@@ -1,4 +1,4 @@
-"""What people do on the pages: name, compose, search, try; in a real browser against the real server."""
+"""Naming, composing, searching and trying in a real browser with the real server."""
 
 import re
 
@@ -7,11 +7,11 @@ import numpy as np
 from nonneg import Features
 from nonneg.features import journal
 from nonneg.search import Query, search_folder
-from tests.explorer.conftest import liveliest
+from tests.explorer.conftest import most_active
 
 
-def test_a_name_is_given_seen_after_reload_and_kept_in_its_history(ncl, serve, visit):
-    feature = liveliest(ncl)
+def test_a_name_survives_a_reload_and_stays_in_the_history(ncl, serve, visit):
+    feature = most_active(ncl)
     page = visit(f"{serve(ncl)}/feature/{feature}")
     for name in ("round ones", "<b>loops</b>"):
         page.get_by_role("button", name=re.compile("name", re.I)).click()
@@ -23,12 +23,12 @@ def test_a_name_is_given_seen_after_reload_and_kept_in_its_history(ncl, serve, v
     page.reload()
     page.locator("h1", has_text="<b>loops</b>").wait_for()
     assert "Named by Ada" in page.locator(".naming").inner_text()
-    page.get_by_text("2 namings").click()
+    page.get_by_text("2 names in its history").click()
     assert page.locator(".history li").count() == 2
     assert Features.load(ncl).names == {feature: "<b>loops</b>"}
 
 
-def test_a_name_is_shown_with_how_well_it_tells_and_as_it_was_written(serve, visit):
+def test_a_name_is_shown_unchanged_with_its_score(serve, visit):
     labels = np.arange(80) % 2
     codes = np.stack([labels, 1 - labels], axis=1).astype(np.float32)
     pets = Features(codes, labels=labels, label_names=("dog", "cat"), names={0: "e.g. cats"})
@@ -37,29 +37,29 @@ def test_a_name_is_shown_with_how_well_it_tells_and_as_it_was_written(serve, vis
     assert page.locator("[data-score]").get_attribute("data-score") == "1"
 
 
-def test_two_browsers_that_name_at_once_lose_nothing(ncl, serve, visit):
-    feature = liveliest(ncl)
+def test_two_browsers_naming_the_same_feature_lose_no_name(ncl, serve, visit):
+    feature = most_active(ncl)
     address = f"{serve(ncl)}/feature/{feature}"
     first, second = visit(address), visit(address)
     for page, name in ((first, "first"), (second, "second")):
-        page.get_by_role("button", name="Give it a name").click()
+        page.get_by_role("button", name="Name this feature").click()
         page.get_by_label("What do these have in common?").fill(name)
     first.get_by_role("button", name="Save").click()
     first.locator("h1", has_text=re.compile("first", re.I)).wait_for()
     second.get_by_role("button", name="Save").click()
-    second.get_by_text("Meanwhile somebody called it “first”").wait_for()
+    second.get_by_text("has renamed it “first”").wait_for()
     second.get_by_role("button", name="Save").click()
     second.locator("h1", has_text=re.compile("second", re.I)).wait_for()
     assert [entry.name for entry in journal(ncl).history()] == ["first", "second"]
 
 
-def test_a_name_given_in_another_browser_is_seen_on_the_way_back(ncl, serve, visit):
-    feature = liveliest(ncl)
+def test_a_name_from_another_browser_appears_after_going_back(ncl, serve, visit):
+    feature = most_active(ncl)
     address = serve(ncl)
     page, other = visit(f"{address}/features?q={feature}"), visit(f"{address}/feature/{feature}")
     page.get_by_role("link", name="Compose").click()
     page.locator("h1", has_text="Compose").wait_for()
-    other.get_by_role("button", name="Give it a name").click()
+    other.get_by_role("button", name="Name this feature").click()
     other.get_by_label("What do these have in common?").fill("given elsewhere")
     other.get_by_role("button", name="Save").click()
     other.locator("h1", has_text="given elsewhere").wait_for()
@@ -67,9 +67,9 @@ def test_a_name_given_in_another_browser_is_seen_on_the_way_back(ncl, serve, vis
     page.locator("tbody th", has_text="given elsewhere").wait_for()
 
 
-def test_read_only_offers_no_name(ncl, serve, visit):
-    page = visit(f"{serve(ncl, read_only=True)}/feature/{liveliest(ncl)}")
-    assert page.get_by_role("button", name="Give it a name").count() == 0
+def test_a_read_only_page_offers_no_naming(ncl, serve, visit):
+    page = visit(f"{serve(ncl, read_only=True)}/feature/{most_active(ncl)}")
+    assert page.get_by_role("button", name="Name this feature").count() == 0
 
 
 def test_a_query_is_composed_shared_and_downloaded(ncl, serve, visit):
@@ -82,11 +82,11 @@ def test_a_query_is_composed_shared_and_downloaded(ncl, serve, visit):
     slider = page.get_by_role("slider")
     slider.fill("1.5")
     page.wait_for_url(re.compile(rf"f={order[0]}:1\.5"))
-    page.get_by_role("combobox", name="Leave out a feature").fill(str(order[1]))
+    page.get_by_role("combobox", name="Exclude a feature").fill(str(order[1]))
     page.get_by_role("option", name=re.compile(rf"feature {order[1]}\b")).click()
-    page.locator(".results", has_text="that are left").wait_for()
+    page.locator(".results", has_text="without the excluded features").wait_for()
     shared = visit(page.url)
-    shared.locator(".results", has_text="that are left").wait_for()
+    shared.locator(".results", has_text="without the excluded features").wait_for()
     links = "links => links.map((link) => link.getAttribute('href'))"
     assert shared.locator(".found a").evaluate_all(links) == page.locator(".found a").evaluate_all(links)
     with page.expect_download() as download:
@@ -96,7 +96,7 @@ def test_a_query_is_composed_shared_and_downloaded(ncl, serve, visit):
     assert len(search_folder(ncl, query)) == 24
 
 
-def test_results_become_examples_and_examples_are_taken_back(ncl, serve, visit):
+def test_results_become_examples_and_examples_can_be_removed(ncl, serve, visit):
     page = visit(serve(ncl) + "/compose?like=5")
     for number in (2, 3):
         page.get_by_role("button", name=re.compile("^more like")).first.click()
@@ -110,8 +110,8 @@ def test_results_become_examples_and_examples_are_taken_back(ncl, serve, visit):
     page.wait_for_url(re.compile(f"like={rows[1]},{rows[2]}$"))
 
 
-def test_a_slider_moved_before_leaving_leaves_the_next_address_alone(ncl, serve, visit):
-    page = visit(f"{serve(ncl)}/compose?f={liveliest(ncl)}:1")
+def test_a_slider_moved_before_leaving_does_not_change_the_next_address(ncl, serve, visit):
+    page = visit(f"{serve(ncl)}/compose?f={most_active(ncl)}:1")
     page.get_by_role("slider").fill("1.7")
     page.get_by_role("link", name="Overview").click()
     page.locator("h1", has_text="features of").wait_for()
@@ -119,15 +119,15 @@ def test_a_slider_moved_before_leaving_leaves_the_next_address_alone(ncl, serve,
     assert page.url.endswith("/")
 
 
-def test_a_query_that_leaves_everything_out_says_so(serve, visit):
+def test_a_query_that_excludes_every_sample_says_so(serve, visit):
     page = visit(serve(Features(np.ones((4, 2), np.float32))) + "/compose?f=0:1&without=1")
-    page.locator("main").get_by_text("Every sample has a feature that is left out.").wait_for()
+    page.locator("main").get_by_text("Every sample has an excluded feature.").wait_for()
 
 
 def test_search_with_a_feature_and_with_a_sample(ncl, serve, visit):
     address = serve(ncl)
-    page = visit(f"{address}/feature/{liveliest(ncl)}")
-    page.get_by_role("link", name="Search with this").click()
+    page = visit(f"{address}/feature/{most_active(ncl)}")
+    page.get_by_role("link", name="Search with this feature").click()
     page.locator(".compose .found a").first.wait_for()
     page = visit(f"{address}/sample/5")
     page.get_by_role("link", name="Search with this image").click()
@@ -135,13 +135,13 @@ def test_search_with_a_feature_and_with_a_sample(ncl, serve, visit):
     assert "like=5" in page.url and page.locator(".found a").count() == 24
 
 
-def test_an_image_of_ones_own_is_taken_apart(own_digits, serve, visit, tmp_path):
+def test_a_new_image_is_encoded(own_digits, serve, visit, tmp_path):
     features = Features.load(own_digits / "ncl.features")
     (tmp_path / "mine.png").write_bytes(features.media(8) or b"")
     (tmp_path / "broken.png").write_bytes(b"no image")
     page = visit(serve(own_digits / "ncl") + "/try")
     page.locator("#file").set_input_files(tmp_path / "broken.png")
-    page.get_by_text("expected a PNG or a JPEG").wait_for()
+    page.get_by_text("expected a PNG or JPEG").wait_for()
     page.locator("#file").set_input_files(tmp_path / "mine.png")
-    page.get_by_text("Most like it").wait_for()
+    page.get_by_text("Most similar").wait_for()
     assert page.locator(".found a").first.get_attribute("href") == "/sample/8"

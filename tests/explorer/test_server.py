@@ -1,6 +1,7 @@
-"""The server answers its own page and nobody else."""
+"""The server answers its own page and rejects other requests."""
 
 import contextlib
+import io
 import json
 import sys
 import types
@@ -8,6 +9,7 @@ import types
 import httpx
 import numpy as np
 import pytest
+from PIL import Image
 
 from nonneg import Features, InputError
 from nonneg.explorer import Page, explore, open_explorer
@@ -17,7 +19,7 @@ from tests.explorer.conftest import HOSTILE, picture
 NAME = "/api/sets/0/feature/1/name"
 
 
-def test_every_answer_has_the_headers_that_keep_a_page_to_itself(client, folder):
+def test_every_answer_has_security_headers(client, folder):
     asks = client(folder)
     for path in ("/", "/api/overview", "/static/app.js", "/media/0/3", "/feature/99999", "/nowhere"):
         headers = asks.get(path).headers
@@ -27,7 +29,7 @@ def test_every_answer_has_the_headers_that_keep_a_page_to_itself(client, folder)
         assert headers["x-frame-options"] == "DENY"
 
 
-def test_pictures_are_served_by_row_with_the_type_they_have(client, folder):
+def test_images_are_served_by_row_with_their_content_type(client, folder):
     asks = client(folder)
     answer = asks.get("/media/0/7")
     assert answer.content == picture(7) and answer.headers["content-type"] == "image/png"
@@ -35,7 +37,17 @@ def test_pictures_are_served_by_row_with_the_type_they_have(client, folder):
         assert asks.get(wrong).status_code in (404, 422)
 
 
-def test_media_that_are_no_image_are_not_served(client):
+def test_pixels_are_served_as_png(client):
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 5, 4, 3), np.uint8)
+    asks = client(Features(np.eye(3, dtype=np.float32), pixels=pixels))
+    assert asks.get("/api/overview").json()["sets"][0]["kind"] == "images"
+    assert asks.get("/api/sets/0/sample/2").json()["sample"]["has_picture"]
+    answer = asks.get("/media/0/2")
+    assert answer.headers["content-type"] == "image/png"
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(answer.content))), pixels[2])
+
+
+def test_media_other_than_images_is_not_served(client):
     features = Features(np.eye(2, dtype=np.float32), media=[b"<svg onload=alert(1)>", b"<script>1</script>"])
     assert client(features).get("/media/0/0").status_code == 404
 
@@ -46,7 +58,7 @@ def test_files_outside_the_static_folder_are_not_served(client, folder):
         assert asks.get(path).status_code == 404
 
 
-def test_pages_of_other_documentation_are_switched_off(client, folder):
+def test_documentation_pages_of_fastapi_are_disabled(client, folder):
     assert client(folder).get("/docs").status_code == client(folder).get("/redoc").status_code == 404
 
 
@@ -61,12 +73,12 @@ def test_openapi_describes_every_answer(client, folder):
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "0.0.0.0", "192.168.0.1", ""])
-def test_other_hosts_are_refused(client, folder, host):
+def test_requests_for_other_hosts_are_rejected(client, folder, host):
     assert client(folder).get("/api/overview", headers={"Host": host}).status_code == 421
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8765", "localhost:1", "[::1]:8765", "LOCALHOST"])
-def test_own_hosts_are_answered(client, folder, host):
+def test_requests_for_own_hosts_are_answered(client, folder, host):
     assert client(folder).get("/api/overview", headers={"Host": host}).status_code == 200
 
 
@@ -80,14 +92,14 @@ def test_own_hosts_are_answered(client, folder, host):
         {"Sec-Fetch-Site": "same-site"},
     ],
 )
-def test_writes_of_other_sites_are_refused(client, folder, headers):
+def test_cross_site_writes_are_rejected(client, folder, headers):
     asks = client(folder)
     assert asks.put(NAME, json={"name": "x"}, headers=headers).status_code == 403
     assert asks.post("/api/sets/0/search", json={}, headers=headers).status_code == 403
     assert not journal(folder).current()
 
 
-def test_read_only_refuses_names_and_still_searches(client, folder):
+def test_read_only_rejects_names_and_allows_searches(client, folder):
     asks = client(folder, read_only=True)
     assert asks.put(NAME, json={"name": "x"}).status_code == 403
     assert asks.post("/api/sets/0/search", json={"features": [{"feature": 1}]}).status_code == 422
@@ -97,7 +109,7 @@ def test_read_only_refuses_names_and_still_searches(client, folder):
     assert not journal(folder).current()
 
 
-def test_beyond_this_machine_a_token_is_needed_once_and_then_a_cookie(folder):
+def test_a_public_host_requires_the_token_once_and_then_a_cookie(folder):
     with Page(open_explorer([folder]), host="0.0.0.0", port=0) as page:
         address, token = page.url.split("?token=")
         asks = httpx.Client(base_url=address, headers={"Host": "10.0.0.5:8765"})
@@ -112,29 +124,29 @@ def test_beyond_this_machine_a_token_is_needed_once_and_then_a_cookie(folder):
         asks.close()
 
 
-def test_explore_prints_an_address_with_a_token_where_others_can_reach_it(folder):
-    said = []
-    page = explore(folder, host="0.0.0.0", port=0, block=False, said=said.append)
+def test_explore_prints_an_address_with_a_token_for_a_public_host(folder):
+    lines = []
+    page = explore(folder, host="0.0.0.0", port=0, block=False, announce=lines.append)
     try:
-        address = said[0].split()[2].replace("0.0.0.0", "127.0.0.1")
-        assert "?token=" in address and page.url in said[0]
+        address = lines[0].split()[2].replace("0.0.0.0", "127.0.0.1")
+        assert "?token=" in address and page.url in lines[0]
         assert httpx.get(address).status_code == 200
         assert httpx.get(address.split("?")[0]).status_code == 401
     finally:
         page.close()
 
 
-def test_a_port_that_is_taken_is_said_by_number(folder):
-    page = explore(folder, port=0, block=False, said=lambda _: None)
+def test_a_port_in_use_is_named_in_the_error(folder):
+    page = explore(folder, port=0, block=False, announce=lambda _: None)
     port = int(page.url.rsplit(":", 1)[1].strip("/"))
     try:
-        with pytest.raises(InputError, match=rf"port {port} of 127.0.0.1 cannot be listened on"):
+        with pytest.raises(InputError, match=rf"127\.0\.0\.1, port {port}"):
             explore(folder, port=port, block=False)
     finally:
         page.close()
 
 
-def test_hostile_strings_are_data(client, hostile):
+def test_hostile_strings_are_returned_as_data(client, hostile):
     asks = client(hostile)
     page = asks.get("/api/sets/0/feature/0")
     assert page.headers["content-type"] == "application/json"
@@ -154,36 +166,36 @@ def test_hostile_strings_are_data(client, hostile):
         "/api/sets/0/sample/0?off=9",
     ],
 )
-def test_what_is_not_there_is_said_in_one_sentence(client, folder, path):
+def test_a_missing_feature_set_or_sample_is_an_error(client, folder, path):
     answer = client(folder).get(path)
     assert answer.status_code == 422 and "expected" in answer.json()["detail"]
 
 
-def test_an_image_is_encoded_as_the_run_would(client, digits):
+def test_an_image_is_encoded_like_the_features(client, digits):
     asks = client(digits / "ncl")
     features = Features.load(digits / "ncl.features")
     answer = asks.post("/api/sets/0/encode", content=features.media(5))
     assert answer.status_code == 200
     best = answer.json()["neighbours"][0]
     assert best["sample"]["row"] == 5 and best["score"] == pytest.approx(1, abs=1e-4)
-    told = {part["caption"]["feature"]: part["activation"] for part in answer.json()["parts"]}
+    parts = {part["caption"]["feature"]: part["activation"] for part in answer.json()["parts"]}
     rows = np.asarray(features.codes[[5]].todense()).ravel()
-    assert told == pytest.approx({int(i): float(rows[i]) for i in np.flatnonzero(rows)}, rel=1e-3, abs=1e-4)
+    assert parts == pytest.approx({int(i): float(rows[i]) for i in np.flatnonzero(rows)}, rel=1e-3, abs=1e-4)
 
 
 @pytest.mark.parametrize("content", [b"", b"GIF89a", b"\x89PNG\r\n\x1a\n broken", b"\xff\xd8\xff" + bytes(100)])
-def test_what_is_no_image_is_refused(client, digits, content):
+def test_an_unreadable_image_is_an_error(client, digits, content):
     answer = client(digits / "ncl").post("/api/sets/0/encode", content=content)
-    assert answer.status_code == 422 and "expected" in answer.json()["detail"]
+    assert answer.status_code == 422 and "image" in answer.json()["detail"]
 
 
-def test_features_alone_cannot_encode(client, digits):
+def test_features_without_a_run_cannot_encode(client, digits):
     asks = client(digits / "ncl.features")
     assert asks.post("/api/sets/0/encode", content=picture(1)).status_code == 422
     assert not asks.get("/api/overview").json()["sets"][0]["can_encode"]
 
 
-def test_what_is_no_set_of_features_is_refused(tmp_path):
+def test_a_folder_without_features_is_an_error(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="neither features nor a run"):
         open_explorer([tmp_path / "empty"])
@@ -197,7 +209,7 @@ def test_a_file_of_vectors_can_be_explored(client, tmp_path):
 
 @pytest.fixture(scope="module")
 def converted(tmp_path_factory):
-    """A run of three kinds of vectors, with a glass box."""
+    """A conversion of vectors from three clusters, with a glass-box classifier."""
     from nonneg import NonNegativeEmbedding
     from nonneg.convert import convert_file
 
@@ -211,24 +223,24 @@ def converted(tmp_path_factory):
     return convert_file(f"{folder}/v.npz:x", folder / "run", **options), vectors
 
 
-def test_a_glass_box_says_what_it_predicts_and_what_it_would_without_a_feature(client, converted):
+def test_a_glass_box_predicts_with_and_without_features(client, converted):
     made, _ = converted
     asks = client(made.run)
-    told = asks.get("/api/sets/0/sample/1").json()["prediction"]
-    assert told["label"] == "bee" and told["probability"] > 0.5
-    spoken = [each["caption"]["feature"] for each in told["spoken"]]
-    without = asks.get("/api/sets/0/sample/1", params={"off": spoken}).json()["prediction"]
-    assert without["score"] < told["score"] and without["probability"] < told["probability"]
-    added = sum(each["adds"] for each in told["spoken"])
-    assert told["score"] == pytest.approx(told["intercept"] + added, abs=1e-6)  # at most three are on
+    whole = asks.get("/api/sets/0/sample/1").json()["prediction"]
+    assert whole["label"] == "bee" and whole["probability"] > 0.5
+    evidence = [each["caption"]["feature"] for each in whole["evidence"]]
+    without = asks.get("/api/sets/0/sample/1", params={"off": evidence}).json()["prediction"]
+    assert without["score"] < whole["score"] and without["probability"] < whole["probability"]
+    added = sum(each["value"] for each in whole["evidence"])
+    assert whole["score"] == pytest.approx(whole["intercept"] + added, abs=1e-6)  # at most three are active
     assert client(made.features).get("/api/sets/0/sample/1").json()["prediction"] is None
 
 
-def test_a_text_is_taken_apart_by_its_sentence_model_and_the_run(converted, monkeypatch):
+def test_a_text_is_encoded_by_its_sentence_model_and_the_run(converted, monkeypatch):
     made, vectors = converted
 
     class SentenceTransformer:
-        """A model of one language: the number of a row."""
+        """A stand-in for the library: a text is the number of a row of `vectors`."""
 
         def __init__(self, name):
             if name != "rows":
@@ -251,7 +263,7 @@ def test_a_text_is_taken_apart_by_its_sentence_model_and_the_run(converted, monk
         refused = asks.post("/api/sets/0/encode-text", json={"text": "7"})
         assert refused.status_code == 422 and "sentence model 'other' cannot be used: no such model" in refused.text
     with Page(open_explorer([made.run]), port=0) as page, httpx.Client(base_url=page.url) as asks:
-        assert "without a sentence model" in asks.post("/api/sets/0/encode-text", json={"text": "7"}).text
+        assert "--sentence-model" in asks.post("/api/sets/0/encode-text", json={"text": "7"}).text
     with pytest.raises(InputError, match="expected a run of nonneg convert with it"):
         open_explorer([made.features], "rows")
 
@@ -260,16 +272,16 @@ def test_a_text_is_taken_apart_by_its_sentence_model_and_the_run(converted, monk
     ("headers", "status"),
     [({"Host": "["}, 421), ({"Origin": "http://["}, 403), ({"Sec-Fetch-Site": "cross-site"}, 403)],
 )
-def test_requests_that_are_damaged_or_of_other_sites_are_refused(client, folder, headers, status):
+def test_malformed_and_cross_site_requests_are_rejected(client, folder, headers, status):
     asks = client(folder)
     answer = asks.post("/api/sets/0/search", json={}, headers=headers)
     assert answer.status_code == status and answer.headers["x-content-type-options"] == "nosniff"
     if "Sec-Fetch-Site" in headers:
         assert asks.get("/api/overview", headers=headers).status_code == 403
-        assert asks.get("/", headers=headers).status_code == 200  # a link from elsewhere may lead here
+        assert asks.get("/", headers=headers).status_code == 200  # links from other sites are allowed
 
 
-def test_a_request_that_is_too_long_is_refused_and_not_sent_back(client, folder):
+def test_a_request_that_is_too_long_is_rejected_without_echoing_it(client, folder):
     asks = client(folder)
     assert asks.post("/api/sets/0/search", content=b"[" * 2_000_000).status_code == 413
 
@@ -277,7 +289,7 @@ def test_a_request_that_is_too_long_is_refused_and_not_sent_back(client, folder)
         for _ in range(30):
             yield b"[" * 100_000
 
-    with contextlib.suppress(httpx.HTTPError):  # the server may hang up
+    with contextlib.suppress(httpx.HTTPError):  # the server may close the connection
         assert asks.post("/api/sets/0/search", content=in_pieces()).status_code >= 400
     assert asks.get("/api/overview").status_code == 200
     answer = asks.post("/api/sets/0/search", json={"like": ["x" * 5000]})
@@ -285,26 +297,26 @@ def test_a_request_that_is_too_long_is_refused_and_not_sent_back(client, folder)
 
 
 @pytest.mark.parametrize("weight", ["NaN", "Infinity"])
-def test_weights_that_are_no_numbers_are_refused(client, folder, weight):
+def test_non_finite_weights_are_rejected(client, folder, weight):
     body = f'{{"features": [{{"feature": 0, "weight": {weight}}}]}}'
     answer = client(folder).post("/api/sets/0/search", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422 and isinstance(answer.json()["detail"], str)
 
 
-def test_labels_are_counted_where_there_are_some(client):
+def test_only_labelled_samples_count_as_labelled(client):
     labels = np.where(np.arange(40) < 30, -1, 0)
     page = client(Features(np.ones((40, 2), np.float32), labels=labels)).get("/api/sets/0/feature/0").json()
     assert page["labelled"] == 10 and page["row"]["active"] == 40
 
 
-def test_only_sets_of_the_same_samples_are_said_to_be(client):
+def test_same_samples_requires_the_same_ids_in_the_same_order(client):
     codes = np.eye(3, dtype=np.float32)
     a, b, c = (Features(codes, ids=ids) for ids in (["x", "y", "z"], ["x", "y", "z"], ["z", "y", "x"]))
     assert client(a, b).get("/api/overview").json()["same_samples"]
     assert not client(a, c).get("/api/overview").json()["same_samples"]
 
 
-def test_texts_may_be_missing(client):
+def test_some_texts_may_be_missing(client):
     texts = [None if row % 3 else f"moon {row}" for row in range(60)]
     features = Features(np.random.default_rng(0).random((60, 3), np.float32), texts=texts)
     explorer = open_explorer([features])
@@ -312,14 +324,20 @@ def test_texts_may_be_missing(client):
     assert explorer.overview().sets[0].is_settled
 
 
-def test_pictures_that_a_browser_does_not_know_are_not_announced(client):
+def test_images_that_browsers_cannot_show_are_not_offered(client):
     media = [b"RIFF0000WEBPVP8 ", b"GIF89a", b"\x00\x00nothing", picture(0)]
     asks = client(Features(np.eye(4, dtype=np.float32), media=media))
-    seen = [asks.get(f"/api/sets/0/sample/{row}").json()["sample"]["has_picture"] for row in range(4)]
-    assert seen == [True, True, False, True]
+    shown = [asks.get(f"/api/sets/0/sample/{row}").json()["sample"]["has_picture"] for row in range(4)]
+    assert shown == [True, True, False, True]
     assert asks.get("/media/0/0").headers["content-type"] == "image/webp"
 
 
-def test_any_address_of_this_machine_can_be_listened_on(folder):
+def test_any_loopback_address_can_be_used(folder):
     with Page(open_explorer([folder]), host="127.0.0.2", port=0) as page:
         assert httpx.get(page.url).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["", " ", "not a host", "x" * 300])
+def test_an_invalid_host_is_an_error(folder, host):
+    with pytest.raises(InputError, match=f"host.*{host}"):
+        explore(folder, host=host, port=0, block=False)

@@ -1,4 +1,4 @@
-"""Names that people give on the page: kept with author and history, never replaced unseen."""
+"""Names given on the page are stored with author and history, and never replaced by accident."""
 
 import threading
 
@@ -12,7 +12,7 @@ from nonneg.features import journal
 NAME = "/api/sets/0/feature/1/name"
 
 
-def test_a_name_is_kept_with_its_author_and_history(client, folder):
+def test_a_name_is_stored_with_its_author_and_history(client, folder):
     asks = client(folder)
     asks.put(NAME, json={"name": " first ", "author": "Ada", "replaces": ""})
     named = asks.put(NAME, json={"name": "second", "author": "Bob", "replaces": "first"}).json()
@@ -23,15 +23,15 @@ def test_a_name_is_kept_with_its_author_and_history(client, folder):
     assert Features.load(folder).names == {}
 
 
-def test_a_name_that_somebody_else_changed_meanwhile_is_not_replaced_unseen(client, folder):
+def test_a_name_changed_by_somebody_else_is_not_replaced(client, folder):
     asks = client(folder)
     assert asks.put(NAME, json={"name": "mine", "replaces": ""}).status_code == 200
     late = asks.put(NAME, json={"name": "yours", "replaces": ""})
-    assert late.status_code == 409 and "meanwhile" in late.json()["detail"]
+    assert late.status_code == 409 and "replaces" in late.json()["detail"]
     assert Features.load(folder).names == {1: "mine"}
 
 
-def test_many_at_once_lose_nothing(folder, serve):
+def test_concurrent_writers_lose_no_names(folder, serve):
     address = serve(folder)
 
     def name(writer: int) -> None:
@@ -51,7 +51,7 @@ def test_many_at_once_lose_nothing(folder, serve):
     assert sorted(names) == sorted(f"{writer}-{turn}" for writer in range(6) for turn in range(5))
 
 
-def test_names_that_another_process_wrote_are_seen(client, folder):
+def test_names_written_by_another_process_appear(client, folder):
     asks = client(folder)
     assert asks.get("/api/sets/0/feature/1").json()["row"]["name"] is None
     journal(folder).record({1: "elsewhere"}, "Eve")
@@ -77,29 +77,29 @@ def test_features_in_memory_cannot_be_named(client):
         [],
     ],
 )
-def test_names_that_are_none_are_refused(client, folder, body):
+def test_invalid_names_are_rejected(client, folder, body):
     assert client(folder).put(NAME, json=body).status_code == 422
 
 
-def test_an_empty_name_over_no_name_is_not_written_down(client, folder):
+def test_removing_a_missing_name_is_not_recorded(client, folder):
     asks = client(folder)
     assert asks.put(NAME, json={"name": "", "author": "a", "replaces": ""}).status_code == 200
     assert asks.get("/api/sets/0/feature/1").json()["history"] == []
 
 
-def test_what_a_name_replaces_is_checked_under_the_lock(folder):
+def test_the_replaced_name_must_be_the_current_one(folder):
     names = journal(folder)
     assert names.record({1: "first"}, "a", replaces={1: ""})
     assert not names.record({1: "second"}, "b", replaces={1: ""})
     assert names.current() == {1: "first"} and names.record({1: "second"}, "b", replaces={1: "first"})
 
 
-def test_a_name_is_scored_by_labels_it_shares_a_word_with(client, tmp_path):
+def test_a_name_is_scored_by_labels_that_share_a_word_with_it(client, tmp_path):
     codes = np.zeros((80, 2), np.float32)
     codes[:40, 0] = codes[40:, 1] = 1
     labels = (np.arange(80) >= 40).astype(int)
     asks = client(Features(codes, labels=labels, label_names=("airplane", "frog")).save(tmp_path / "b.features"))
     for name, score in (("Planes in the sky", 1.0), ("iPhones", None)):
         path = "/api/sets/0/feature/0/name"
-        told = asks.put(path, json={"name": name, "author": "", "replaces": None}).json()["name_score"]
-        assert (told and told["score"]) == score
+        found = asks.put(path, json={"name": name, "author": "", "replaces": None}).json()["name_score"]
+        assert (found and found["score"]) == score

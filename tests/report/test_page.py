@@ -1,4 +1,4 @@
-"""What the report shows is what the features say."""
+"""The report shows the strongest samples, metrics and notes of the features."""
 
 import base64
 import io
@@ -16,7 +16,7 @@ LOG = [{"epoch": 1, "loss": 2.0, "sparsity": 0.1}, {"epoch": 2, "loss": 1.0, "sp
 
 
 def picture(row: int) -> bytes:
-    """An image that says which sample it is."""
+    """A PNG image whose brightness is the sample's row."""
     buffer = io.BytesIO()
     Image.fromarray(np.full((2, 2), row, np.uint8)).save(buffer, "png")
     return buffer.getvalue()
@@ -30,7 +30,7 @@ def features(codes, **parts) -> Features:
 
 
 def page(tmp_path, *sides: Side) -> str:
-    table = Table(tuple(side.name for side in sides), (("sparsity", ("0.5",) * len(sides), "share that is off"),))
+    table = Table(tuple(side.name for side in sides), (("sparsity", ("0.5",) * len(sides), "share of zeros"),))
     write_report(tmp_path / "r.html", "A title", "A lead.", list(sides), table, {"commit": "abc"})
     return (tmp_path / "r.html").read_text()
 
@@ -54,24 +54,24 @@ def test_strips_show_the_strongest_samples_of_the_most_active_features(codes, tm
         assert rows == list(np.argsort(-codes[:, int(feature)], kind="stable")[:10])
         labels = re.findall(r'alt="(.)"', strip)
         assert labels == ["abc"[row % 3] for row in rows]
-        commonest = max(sorted(set(labels)), key=labels.count)
-        assert strip.count('class="odd"') == sum(label != commonest for label in labels)
+        most_common = max(sorted(set(labels)), key=labels.count)
+        assert strip.count('class="other"') == sum(label != most_common for label in labels)
 
 
-def test_the_chance_line_is_the_metrics_floor(codes, tmp_path):
+def test_the_chance_level_is_that_of_the_metric(codes, tmp_path):
     shown = features(codes)
     floor = metrics.class_consistency(codes, shown.labels).floor
     text = page(tmp_path, Side("one", "", shown, LOG, {}))
     assert f"one: 7 features, chance {floor:.0%}" in text
 
 
-def test_notes_and_facts_are_there(codes, tmp_path):
+def test_the_report_contains_notes_and_facts(codes, tmp_path):
     text = page(tmp_path, Side("one", "what sets it apart", features(codes), LOG, {3: "follows red"}))
-    for part in ("A title", "A lead.", "what sets it apart", "feature 3 follows red", "share that is off", "abc"):
+    for part in ("A title", "A lead.", "what sets it apart", "feature 3 follows red", "share of zeros", "abc"):
         assert part in text
 
 
-def test_features_that_collapsed_still_make_a_page(tmp_path):
+def test_a_report_of_collapsed_features_can_be_written(tmp_path):
     dead = features(np.zeros((30, 4), np.float32))
     assert "one: 0 features" in page(tmp_path, Side("one", "", dead, LOG, {}))
 
@@ -84,6 +84,6 @@ def test_hostile_labels_are_shown_as_text(codes, tmp_path):
         assert hostile not in text
 
 
-def test_features_without_labels_are_refused(codes, tmp_path):
-    with pytest.raises(InputError, match="the report's one features have no labels"):
+def test_features_without_labels_are_an_error(codes, tmp_path):
+    with pytest.raises(InputError, match="features of one have no labels"):
         page(tmp_path, Side("one", "", features(codes, labels=None), LOG, {}))

@@ -1,74 +1,74 @@
-// What the page knows, it asks this server for, or reads from the files beside a static copy.
+// Data from this server, or from the files of a static copy.
 
 import { isStatic } from "./address.js";
 
-const kept = new Map();
+const cache = new Map();
 
-class Refused extends Error {
-  constructor(status, sentence) {
-    super(sentence);
+class RequestError extends Error {
+  constructor(status, message) {
+    super(message);
     this.status = status;
   }
 }
 
 async function answer(response) {
   if (response.ok) return response.json();
-  let sentence = response.statusText || "the server did not answer";
+  let message = response.statusText || "The server did not answer.";
   try {
     const body = await response.json();
-    sentence = typeof body.detail === "string" ? body.detail : body.detail?.[0]?.msg || sentence;
+    message = typeof body.detail === "string" ? body.detail : body.detail?.[0]?.msg || message;
   } catch {
-    // Not from our server: the status says it.
+    // The answer is not JSON, so not from our server; the status text must do.
   }
-  throw new Refused(response.status, sentence);
+  throw new RequestError(response.status, message);
 }
 
-async function asked(path, options) {
+async function request(path, options) {
   try {
     return await answer(await fetch(path, options));
   } catch (error) {
-    if (error instanceof Refused) throw error;
-    throw new Refused(0, "the server does not answer; is it still running?");
+    if (error instanceof RequestError) throw error;
+    throw new RequestError(0, "The server does not answer. Is it still running?");
   }
 }
 
-/** Ask for something; `query` is a list of names and values. */
+/** Request data; `query` is a list of [name, value] pairs. */
 export function ask(path, query = []) {
-  if (isStatic) return asked(`data/${path}.json`);
+  if (isStatic) return request(`data/${path}.json`);
   const text = new URLSearchParams(query).toString();
-  return asked(`/api/${path}${text ? `?${text}` : ""}`);
+  return request(`/api/${path}${text ? `?${text}` : ""}`);
 }
 
-/** Ask once, and keep the answer. */
+/** Request data once and cache the answer. */
 export function askOnce(path) {
-  if (!kept.has(path)) {
-    const answered = ask(path);
-    kept.set(path, answered);
-    answered.catch(() => kept.delete(path));
+  if (!cache.has(path)) {
+    const pending = ask(path);
+    cache.set(path, pending);
+    pending.catch(() => cache.delete(path));
   }
-  return kept.get(path);
+  return cache.get(path);
 }
 
-/** Forget answers that begin so. */
+/** Remove cached answers whose path starts like this. */
 export function forget(start = "") {
-  for (const path of kept.keys()) if (path.startsWith(start)) kept.delete(path);
+  for (const path of cache.keys()) if (path.startsWith(start)) cache.delete(path);
 }
 
-/** Forget names, which others may have changed; the samples of a feature stay what they are, and so do its figures. */
-export function forgetNames(besides = "") {
-  for (const path of kept.keys()) if (!/\/(strip|figures)/.test(path) && path !== besides) kept.delete(path);
+/** Remove cached answers that contain names, which others may have changed. Strips and figures contain none. */
+export function forgetNames(except = "") {
+  for (const path of cache.keys()) if (!/\/(strip|figures)/.test(path) && path !== except) cache.delete(path);
 }
 
 export function send(method, path, body) {
   const isFile = body instanceof Blob;
-  return asked(`/api/${path}`, {
+  return request(`/api/${path}`, {
     method,
     body: isFile ? body : JSON.stringify(body),
     headers: { "Content-Type": isFile ? "application/octet-stream" : "application/json" },
   });
 }
 
-/** Where a sample's image is; `of` is what the overview says of the set. */
-export function picture(set, of, row) {
-  return isStatic ? `media/${set}/${row}.${of.extension}` : `/media/${set}/${row}?v=${of.key}`;
+/** Return the address of a sample's image; `info` is the overview of its set. */
+export function picture(set, info, row) {
+  return isStatic ? `media/${set}/${row}.${info.extension}` : `/media/${set}/${row}?v=${info.key}`;
 }

@@ -1,9 +1,9 @@
-// Begins here: header, routes, keys.
+// Entry point: header, routes and keyboard shortcuts.
 
-import { follow, go, here, href, isStatic, of, setNumber } from "./address.js";
+import { follow, go, here, href, isStatic, forSet, setNumber } from "./address.js";
 import { forget, forgetNames } from "./api.js";
-import { element, said } from "./build.js";
-import { known } from "./pieces.js";
+import { dataText, element } from "./build.js";
+import { loadOverview } from "./pieces.js";
 import { comparePage } from "./compare.js";
 import { composePage } from "./compose.js";
 import { featurePage } from "./feature.js";
@@ -23,107 +23,107 @@ const ROUTES = [
   [/^\/try$/, tryPage],
   [/^\/reference$/, referencePage],
 ];
-const SERVED = /^\/(compose|try|reference)$/; // pages that ask more than a copy holds
-const SETTLES = 1500; // milliseconds between questions whether words have been found
+const LIVE_ONLY = /^\/(compose|try|reference)$/; // pages that a static copy does not have
+const POLL = 1500; // milliseconds between checks whether hints from texts are ready
 
 const main = document.getElementById("main");
-let turn = 0;
+let latest = 0; // number of the latest call of draw
 
 function header(overview) {
   const { path } = here();
   const set = setNumber();
   const link = (target, text, current) =>
-    element("a", { href: href(target, of(set)), "aria-current": current ? "page" : null }, text);
-  const places = [["/", "Overview", path === "/"], ["/features", "Features", /^\/feature/.test(path)]];
-  if (!isStatic) places.push(["/compose", "Compose", path === "/compose"]);
-  if (overview.sets.length > 1) places.push(["/compare", "Compare", path === "/compare"]);
-  if (overview.sets.some((each) => each.can_encode)) places.push(["/try", "Try", path === "/try"]);
+    element("a", { href: href(target, forSet(set)), "aria-current": current ? "page" : null }, text);
+  const pages = [["/", "Overview", path === "/"], ["/features", "Features", /^\/feature/.test(path)]];
+  if (!isStatic) pages.push(["/compose", "Compose", path === "/compose"]);
+  if (overview.sets.length > 1) pages.push(["/compare", "Compare", path === "/compare"]);
+  if (overview.sets.some((each) => each.can_encode)) pages.push(["/try", "Try", path === "/try"]);
   const find = element("input", {
     id: "find", type: "search", name: "q", placeholder: "Find a feature", autocomplete: "off",
     "aria-label": "Find a feature by name, word or label", value: path === "/features" ? here().parameters.get("q") || "" : "",
   });
   document.getElementById("header").replaceChildren(
-    element("nav", { class: "places", "aria-label": "pages" }, places.map((place) => link(...place))),
+    element("nav", { class: "places", "aria-label": "Pages" }, pages.map((page) => link(...page))),
     element("form", {
       role: "search",
       onsubmit: (event) => {
         event.preventDefault();
-        go(href("/features", of(setNumber(), { q: find.value.trim() })));
+        go(href("/features", forSet(setNumber(), { q: find.value.trim() })));
       },
     }, find),
   );
   document.getElementById("footer").replaceChildren(
     isStatic
-      ? said(`A static copy. ${overview.note || ""}`)
-      : element("span", {}, "Keys: / finds, j and k step. ", element("a", { href: href("/reference") }, "For programs")),
+      ? dataText(`Static copy. ${overview.note || ""}`)
+      : element("span", {}, "Keyboard: / to search, j and k to move. ", element("a", { href: href("/reference") }, "API reference")),
   );
 }
 
-/** What has the focus, in words that find it on a page that is drawn again. */
-function focused() {
-  const held = document.activeElement;
+/** Return a selector that finds the focused element again after the page is redrawn. */
+function focusSelector() {
+  const active = document.activeElement;
   for (const name of ["aria-label", "href"]) {
-    const value = held?.getAttribute(name);
-    if (value) return `${held.localName}[${name}="${CSS.escape(value)}"]`;
+    const value = active?.getAttribute(name);
+    if (value) return `${active.localName}[${name}="${CSS.escape(value)}"]`;
   }
   return null;
 }
 
-/** Draw what is at the address: from its `fresh` top, or as far down as `place`, or leaving the reader where they are. */
-async function draw(fresh, place = null) {
-  const mine = (turn += 1);
+/** Draw the current page: at the top if `fresh`, at the position `scroll` if given, or else where the reader is. */
+async function draw(fresh, scroll = null) {
+  const mine = (latest += 1);
   const { path, parameters } = here();
-  // Only the first page shows the names that the overview holds; it is the slowest to ask for.
-  if (!isStatic && (fresh || place !== null)) forgetNames(path === "/" ? "" : "overview");
+  // The overview is the slowest request, and only the first page shows the names in it.
+  if (!isStatic && (fresh || scroll !== null)) forgetNames(path === "/" ? "" : "overview");
   main.setAttribute("aria-busy", "true");
   let page;
-  let held = null;
+  let focus = null;
   try {
-    const overview = await known();
+    const overview = await loadOverview();
     const number = setNumber();
-    if (!Object.hasOwn(overview.sets, number)) throw new Error(`There is no set ${parameters.get("of")} here.`);
-    if (isStatic && SERVED.test(path)) throw new Error("A copy has no such page; it needs the explorer itself.");
+    if (!Object.hasOwn(overview.sets, number)) throw new Error(`There is no set number ${parameters.get("set")}.`);
+    if (isStatic && LIVE_ONLY.test(path)) throw new Error("This page is not part of a static copy. Open the features with nonneg explore to use it.");
     const found = ROUTES.map(([pattern, show]) => [path.match(pattern), show]).find(([match]) => match);
     page = found ? await found[1]({ set: number, overview, parameters, number: Number(found[0][1]) }) : null;
-    if (mine !== turn) return;
-    held = fresh ? null : focused();
+    if (mine !== latest) return;
+    focus = fresh ? null : focusSelector();
     header(overview);
-    if (!page) throw new Error("There is no such page.");
+    if (!page) throw new Error("This page does not exist.");
   } catch (error) {
-    if (mine !== turn) return;
+    if (mine !== latest) return;
     page = element("section", { class: "trouble" },
-      element("h1", {}, "This cannot be shown"), element("p", {}, error.message),
+      element("h1", {}, "This page cannot be shown"), element("p", {}, error.message),
       element("p", {}, element("a", { href: href("/") }, "Back to the overview")));
   }
   main.replaceChildren(page);
-  if (held) document.querySelector(held)?.focus({ preventScroll: true });
+  if (focus) document.querySelector(focus)?.focus({ preventScroll: true });
   main.removeAttribute("aria-busy");
   document.title = `${main.querySelector("h1")?.textContent || "Explorer"} · Explorer`;
   if (fresh) {
     scrollTo(0, 0);
     main.focus({ preventScroll: true });
-  } else if (place !== null) scrollTo(0, place);
+  } else if (scroll !== null) scrollTo(0, scroll);
 }
 
-/** Draw again once words for features of texts have been found. */
-async function settle() {
-  const overview = await known();
+/** Draw the page again when hints from texts are ready. */
+async function awaitHints() {
+  const overview = await loadOverview();
   if (isStatic || overview.sets.every((each) => each.is_settled)) return;
   setTimeout(async () => {
     forget();
-    const later = await known();
+    const later = await loadOverview();
     const busy = document.activeElement?.matches("input, textarea");
     if (later.sets.every((each) => each.is_settled) && !busy) draw(false, scrollY);
-    else settle();
-  }, SETTLES);
+    else awaitHints();
+  }, POLL);
 }
 
-/** Step through a list of links with j, k and the arrows. */
+/** Move the focus through a list of links. */
 function step(by) {
   const links = [...main.querySelectorAll("[data-list] a[href], a.caption[data-step]")].filter((link) => link.offsetParent);
   if (!links.length) return;
-  const place = links.indexOf(document.activeElement);
-  links[Math.min(links.length - 1, Math.max(0, place + by))].focus();
+  const index = links.indexOf(document.activeElement);
+  links[Math.min(links.length - 1, Math.max(0, index + by))].focus();
 }
 
 document.addEventListener("keydown", (event) => {
@@ -143,9 +143,9 @@ document.addEventListener("keydown", (event) => {
 
 const { path, parameters } = here();
 if (parameters.has("token")) {
-  // A cookie has taken its place: it need not be seen, or copied with the address.
+  // A cookie has replaced the token, which should not be copied with the address.
   parameters.delete("token");
   go(href(path, Object.fromEntries(parameters)), { replace: true, quiet: true });
 }
 follow(draw);
-draw(false).then(settle);
+draw(false).then(awaitHints);

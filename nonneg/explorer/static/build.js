@@ -1,6 +1,6 @@
-// Elements. Whatever comes from data becomes text, never markup.
+// Elements. Data is always inserted as text, never as markup.
 
-/** An element with properties and children; strings become text. */
+/** Create an element with properties and children; strings become text nodes. */
 export function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -14,7 +14,7 @@ export function element(tag, properties = {}, ...children) {
   return made;
 }
 
-/** An SVG element. */
+/** Create an SVG element. */
 export function drawn(tag, attributes = {}, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
@@ -22,24 +22,24 @@ export function drawn(tag, attributes = {}, ...children) {
   return made;
 }
 
-/** Text from data: isolated, so that writing from right to left turns nothing else around. */
-export function said(text, properties = {}) {
+/** Create an element for text from data, isolated so that right-to-left text does not affect its surroundings. */
+export function dataText(text, properties = {}) {
   return element("bdi", properties, text);
 }
 
-/** The same inside a string that cannot hold elements, such as a tooltip. */
+/** Isolate text in the same way inside a plain string, such as a tooltip. */
 export function isolated(text) {
   return `\u2068${text}\u2069`;
 }
 
-/** A share as people say it. */
+/** Format a share as a percentage. */
 export function percent(share) {
   const value = 100 * share;
   if (value > 0 && value < 1) return value < 0.1 ? "under 0.1%" : `${value.toFixed(1)}%`;
   return value > 99 && value < 100 ? `${(Math.floor(10 * value) / 10).toFixed(1)}%` : `${Math.round(value)}%`;
 }
 
-/** A number with as many digits as help. */
+/** Format a number with a useful number of digits. */
 export function figure(value) {
   if (value === null || value === undefined) return "–";
   if (Number.isInteger(value)) return (value || 0).toLocaleString("en");
@@ -49,7 +49,7 @@ export function figure(value) {
   return size >= 100 ? Math.round(value).toLocaleString("en") : value.toFixed(size >= 10 ? 1 : size >= 0.1 ? 2 : 3);
 }
 
-/** Say something to people who hear the page. */
-export function announce(sentence) {
-  document.getElementById("status").textContent = sentence;
+/** Announce a message to screen readers. */
+export function announce(message) {
+  document.getElementById("status").textContent = message;
 }

@@ -1,28 +1,28 @@
-// A field to choose a feature in, by typing a part of its name, its words or its number.
+// A search field for choosing a feature by part of its name, its words or its number.
 
-import { element, said } from "./build.js";
+import { dataText, element } from "./build.js";
 import { title } from "./pieces.js";
 
-const OFFERED = 8;
-const LINGERS = 200; // milliseconds in which a click on an offer is still counted
+const MAX_OPTIONS = 8;
+const HIDE_DELAY = 200; // milliseconds, so that a click on an option still arrives
 
-/** `rows` of the table of features, without those that are `taken`; `choose` gets a feature's number. */
-export function chooser(label, rows, taken, choose) {
+/** Offer the `rows` of the feature table except the `excluded` ones; `choose` receives a feature's number. */
+export function chooser(label, rows, excluded, choose) {
   const list = element("div", { class: "choices", role: "listbox", "aria-label": label, hidden: true });
 
-  function offer() {
+  function showOptions() {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     const text = (row) => `${row.feature} ${row.name || ""} ${row.hint || ""}`.toLowerCase();
-    const fits = rows.filter((row) => row.active && !taken.has(row.feature) && words.every((word) => text(row).includes(word)));
-    // Named ones first, and the number that was typed before numbers that hold it.
+    const matches = rows.filter((row) => row.active && !excluded.has(row.feature) && words.every((word) => text(row).includes(word)));
+    // The exact number first, then named features.
     const exact = (row) => words.length === 1 && String(row.feature) === words[0];
-    fits.sort((a, b) => exact(b) - exact(a) || !a.name - !b.name || b.expected_activation - a.expected_activation);
-    list.replaceChildren(...fits.slice(0, OFFERED).map((row) =>
+    matches.sort((a, b) => exact(b) - exact(a) || !a.name - !b.name || b.expected_activation - a.expected_activation);
+    list.replaceChildren(...matches.slice(0, MAX_OPTIONS).map((row) =>
       element("button", { type: "button", role: "option", onclick: () => choose(row.feature) },
-        said(title(row), { class: row.name ? "name" : "hint" }), " ",
+        dataText(title(row), { class: row.name ? "name" : "hint" }), " ",
         element("span", { class: "soft number" }, `feature ${row.feature}`))));
-    list.hidden = !fits.length;
-    input.setAttribute("aria-expanded", String(fits.length > 0));
+    list.hidden = !matches.length;
+    input.setAttribute("aria-expanded", String(matches.length > 0));
   }
 
   function hide() {
@@ -33,11 +33,11 @@ export function chooser(label, rows, taken, choose) {
 
   function step(event) {
     const options = [...list.children];
-    const place = options.indexOf(document.activeElement);
+    const index = options.indexOf(document.activeElement);
     const steps = {
-      ArrowDown: () => options[Math.min(options.length - 1, place + 1)]?.focus(),
-      ArrowUp: () => (place > 0 ? options[place - 1] : input).focus(),
-      Enter: () => options[Math.max(0, place)]?.click(),
+      ArrowDown: () => options[Math.min(options.length - 1, index + 1)]?.focus(),
+      ArrowUp: () => (index > 0 ? options[index - 1] : input).focus(),
+      Enter: () => options[Math.max(0, index)]?.click(),
       Escape: () => {
         input.focus();
         list.hidden = true;
@@ -50,7 +50,7 @@ export function chooser(label, rows, taken, choose) {
 
   const input = element("input", {
     type: "search", placeholder: label, "aria-label": label, autocomplete: "off", role: "combobox", "aria-expanded": "false",
-    oninput: offer, onfocus: offer,
+    oninput: showOptions, onfocus: showOptions,
   });
-  return element("div", { class: "chooser", onkeydown: step, onfocusout: () => setTimeout(hide, LINGERS) }, input, list);
+  return element("div", { class: "chooser", onkeydown: step, onfocusout: () => setTimeout(hide, HIDE_DELAY) }, input, list);
 }

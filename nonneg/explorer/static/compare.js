@@ -1,59 +1,59 @@
-// Two sets of features, matched: what stayed, what was lost, what is new.
+// Two matched sets of features: common features, and features of only one set.
 
 import { go, here, href, redraw } from "./address.js";
 import { askOnce } from "./api.js";
-import { element, figure, said } from "./build.js";
+import { dataText, element, figure } from "./build.js";
 import { count, featureLink, pageNumber, pager, strip } from "./pieces.js";
 
 const PAGE = 12;
-const USUAL = 0.5; // cosine from which two features are one
+const DEFAULT_SIMILARITY = 0.5; // minimum cosine of matching features
 
-function half(set, row) {
+function side(set, row) {
   return element("div", { class: "half" }, featureLink(set, row, { "data-step": "" }), strip(set, row.feature, 6));
 }
 
-/** Pairs that are alike enough, and the features of either side that are left without a partner. */
-function sortedOut(pairs, least) {
-  const alike = (pair) => pair.first && pair.second && pair.cosine >= least;
-  const strongest = (side) => pairs.filter((pair) => !alike(pair) && pair[side]).map((pair) => pair[side])
+/** Split pairs into similar ones and the features of either set without a similar partner. */
+function split(pairs, minimum) {
+  const isSimilar = (pair) => pair.first && pair.second && pair.cosine >= minimum;
+  const unmatched = (set) => pairs.filter((pair) => !isSimilar(pair) && pair[set]).map((pair) => pair[set])
     .sort((a, b) => b.expected_activation - a.expected_activation);
-  return { stayed: pairs.filter(alike), lost: strongest("first"), gained: strongest("second") };
+  return { both: pairs.filter(isSimilar), first: unmatched("first"), second: unmatched("second") };
 }
 
 export async function comparePage({ overview, parameters }) {
   const found = await askOnce("comparison");
-  const level = parseFloat(parameters.get("least"));
-  const least = Number.isFinite(level) ? Math.min(1, Math.max(0, level)) : USUAL;
+  const level = parseFloat(parameters.get("similarity"));
+  const minimum = Number.isFinite(level) ? Math.min(1, Math.max(0, level)) : DEFAULT_SIMILARITY;
   const [first, second] = overview.sets;
-  const groups = sortedOut(found.pairs, least);
+  const groups = split(found.pairs, minimum);
   const views = {
-    stayed: ["Stayed", `In both, with a cosine of ${figure(least)} or more.`, (pair) => element("div", { class: "pair" },
-      half(0, pair.first), element("span", { class: "number" }, figure(pair.cosine)), half(1, pair.second))],
-    lost: ["Lost", ["Only in ", said(first.name), "."], (row) => element("div", { class: "pair one" }, half(0, row))],
-    gained: ["Gained", ["Only in ", said(second.name), "."], (row) => element("div", { class: "pair one" }, half(1, row))],
+    both: ["Matched", `Pairs with a cosine of at least ${figure(minimum)}.`, (pair) => element("div", { class: "pair" },
+      side(0, pair.first), element("span", { class: "number" }, figure(pair.cosine)), side(1, pair.second))],
+    first: [["Only in ", dataText(first.name)], ["Features of ", dataText(first.name), " without a match in ", dataText(second.name), "."], (row) => element("div", { class: "pair one" }, side(0, row))],
+    second: [["Only in ", dataText(second.name)], ["Features of ", dataText(second.name), " without a match in ", dataText(first.name), "."], (row) => element("div", { class: "pair one" }, side(1, row))],
   };
-  const asked = parameters.get("show");
-  const show = asked !== null && Object.hasOwn(views, asked) ? asked : groups.stayed.length ? "stayed" : "gained";
+  const requested = parameters.get("show");
+  const show = requested !== null && Object.hasOwn(views, requested) ? requested : groups.both.length ? "both" : "second";
   const [, words, draw] = views[show];
   const pages = Math.ceil(groups[show].length / PAGE);
   const page = pageNumber(parameters, pages);
   const address = (changes) => href("/compare", { ...Object.fromEntries(here().parameters), ...changes });
 
   return element("section", {},
-    element("h1", {}, said(first.name), " and ", said(second.name)),
+    element("h1", {}, dataText(first.name), " and ", dataText(second.name)),
     element("p", {},
-      `Each feature of one is matched with the feature of the other that lights up on the same ${first.kind}. On average`,
-      ` they agree to ${figure(found.agreement)} (cosine); with shuffled ${first.kind} it would be ${figure(found.chance)}.`),
-    element("label", { class: "level" }, "Alike from ",
-      element("input", { type: "range", min: 0.1, max: 0.95, step: 0.05, value: least, "aria-label": "Alike from",
+      `Each feature of one set is matched with the feature of the other set that is active on the same ${first.kind}.`,
+      ` The mean cosine of the pairs is ${figure(found.agreement)}; with shuffled ${first.kind} it would be ${figure(found.chance)}.`),
+    element("label", { class: "level" }, "Minimum similarity ",
+      element("input", { type: "range", min: 0.1, max: 0.95, step: 0.05, value: minimum, "aria-label": "Minimum similarity",
         onchange: (event) => {
-          go(address({ least: event.target.value, page: "" }), { replace: true, quiet: true });
+          go(address({ similarity: event.target.value, page: "" }), { replace: true, quiet: true });
           redraw();
         } }),
-      element("output", {}, figure(least))),
-    element("nav", { class: "choice", "aria-label": "what became of features" }, Object.entries(views).map(([key, [text]]) =>
+      element("output", {}, figure(minimum))),
+    element("nav", { class: "choice", "aria-label": "Matched and unmatched features" }, Object.entries(views).map(([key, [text]]) =>
       element("a", { href: address({ show: key, page: "" }), "aria-current": key === show ? "true" : null },
-        `${text} ${count(groups[key].length)}`))),
+        text, ` ${count(groups[key].length)}`))),
     element("p", { class: "soft" }, words),
     groups[show].length
       ? element("div", { class: `pairs ${show}` }, groups[show].slice((page - 1) * PAGE, page * PAGE).map(draw))

@@ -1,7 +1,7 @@
-// A feature's name: who gave it, how well it tells, how to change it.
+// A feature's name: its author, its score, its history and an editor.
 
 import { ask, forget, send } from "./api.js";
-import { announce, element, percent, said } from "./build.js";
+import { announce, dataText, element, percent } from "./build.js";
 
 const AUTHOR = "explorer-author";
 
@@ -9,46 +9,46 @@ function day(time) {
   return new Date(time).toLocaleDateString("en", { day: "numeric", month: "long", year: "numeric" });
 }
 
-/** How well a name tells whether its feature is on. */
+/** A sentence about the score of a name. */
 function score(found) {
   return found && element("p", { class: "soft clamped", "data-score": found.score },
-    "On samples kept aside, ", said(found.by),
-    ` ranks one with this feature above one without it ${percent(found.score)} of the time; 50% is chance.`);
+    "On held-out samples, ", dataText(found.criterion),
+    ` ranks an active sample above an inactive one ${percent(found.score)} of the time (chance: 50%).`);
 }
 
-function past(history) {
+function pastNames(history) {
   const entry = ({ name, author, time }) => element("li", {},
-    name ? said(name, { class: "name" }) : element("i", {}, "name taken away"), " ",
-    element("span", { class: "soft" }, said(author || "somebody"), `, ${day(time)}`));
+    name ? dataText(name, { class: "name" }) : element("i", {}, "name removed"), " ",
+    element("span", { class: "soft" }, dataText(author || "somebody"), `, ${day(time)}`));
   return history.length > 0 && element("details", {},
-    element("summary", {}, `${history.length} ${history.length === 1 ? "naming" : "namings"}`),
+    element("summary", {}, `${history.length} ${history.length === 1 ? "name" : "names"} in its history`),
     element("ol", { class: "history" }, history.map(entry)));
 }
 
-/** The name, with an editor behind a button. `called` gets the new caption. */
-export function naming(set, page, canName, called) {
+/** The name with a button that opens an editor. `onChange` receives the new caption. */
+export function naming(set, page, canName, onChange) {
   const place = element("div", { class: "naming" });
   const path = `sets/${set}/feature/${page.row.feature}`;
-  let { row, history, name_score: told } = page;
+  let { row, history, name_score: nameScore } = page;
 
-  function rest() {
+  function show() {
     const [latest] = history;
     place.replaceChildren(element("div", {},
       row.name && latest && element("p", { class: "soft clamped" },
-        "Named by ", said(latest.author || "somebody"), ` on ${day(latest.time)}.`),
-      row.name && score(told),
+        "Named by ", dataText(latest.author || "somebody"), ` on ${day(latest.time)}.`),
+      row.name && score(nameScore),
       canName && element("button", { type: "button", onclick: () => edit(row.name || "") },
-        row.name ? "Rename" : "Give it a name"),
-      past(history)));
+        row.name ? "Rename" : "Name this feature"),
+      pastNames(history)));
   }
 
-  /** Put the editor away; who used the keyboard goes on where they began. */
+  /** Close the editor and return the focus to its button. */
   function close() {
-    rest();
+    show();
     place.querySelector("button")?.focus();
   }
 
-  function edit(text, trouble = "") {
+  function edit(text, problem = "") {
     const name = element("input", { name: "name", value: text, maxlength: 500, autocomplete: "off", dir: "auto" });
     const author = element("input", {
       name: "author", value: localStorage.getItem(AUTHOR) || "", maxlength: 100, autocomplete: "name", dir: "auto",
@@ -63,7 +63,7 @@ export function naming(set, page, canName, called) {
     },
     element("label", {}, "What do these have in common?", name),
     element("label", {}, "Your name", author),
-    element("p", { class: "trouble clamped", role: "alert" }, trouble),
+    element("p", { class: "trouble clamped", role: "alert" }, problem),
     element("div", { class: "buttons" },
       element("button", { class: "main" }, "Save"), element("button", { type: "button", onclick: close }, "Cancel"))));
     name.focus();
@@ -72,7 +72,7 @@ export function naming(set, page, canName, called) {
   async function save(name, author) {
     try {
       const named = await send("PUT", `${path}/name`, { name, author, replaces: row.name || "" });
-      take({ row: { ...row, ...named.caption }, history: named.history, name_score: named.name_score });
+      apply({ row: { ...row, ...named.caption }, history: named.history, name_score: named.name_score });
       close();
       announce("Saved");
     } catch (error) {
@@ -80,19 +80,19 @@ export function naming(set, page, canName, called) {
         edit(name, error.message);
         return;
       }
-      take(await ask(path));
-      const other = history[0]?.author || "somebody";
-      edit(name, ["Meanwhile ", said(other), " called it “", said(row.name || ""),
-        "”. Save again to replace that; both stay in its history."]);
+      apply(await ask(path));
+      const other = history[0]?.author || "Somebody";
+      edit(name, [dataText(other), " has renamed it “", dataText(row.name || ""),
+        "” in the meantime. Save again to replace that name; both stay in the history."]);
     }
   }
 
-  function take(now) {
-    ({ row, history, name_score: told } = now);
+  function apply(now) {
+    ({ row, history, name_score: nameScore } = now);
     forget();
-    called(row);
+    onChange(row);
   }
 
-  rest();
+  show();
   return place;
 }

@@ -1,9 +1,9 @@
-// The first page: what features are, shown on one sample, then several features, then figures.
+// The overview: what features are, one sample as an example, several features and statistics.
 
-import { href, of } from "./address.js";
+import { href, forSet } from "./address.js";
 import { askOnce } from "./api.js";
-import { element, figure, percent, said } from "./build.js";
-import { against, curve, onAndOff, spread } from "./charts.js";
+import { dataText, element, figure, percent } from "./build.js";
+import { activeShare, curve, frequencies, withChance } from "./charts.js";
 import { bar, blocksOf, count, counted, face, featureLink, keyOf, kind, placesOf, shareOf, strip } from "./pieces.js";
 
 const PARTS = 3;
@@ -11,42 +11,40 @@ const PARTS = 3;
 function lead({ sets, same_samples: same }) {
   const [first, second] = sets;
   const why = same && sets.map((each) => reason(each)).find(Boolean);
-  const both = same ? `Two models looked at the same ${first.kind}.` : "Two sets of features, of different samples.";
+  const both = same ? `Two models have encoded the same ${first.kind}.` : "The two sets of features have different samples.";
   const heading = second
-    ? [said(first.name), " beside ", said(second.name)]
+    ? [dataText(first.name), " and ", dataText(second.name)]
     : `${counted(first.features, "feature")} of ${count(first.samples)} ${kind(0, first.samples)}`;
-  const unaided = first.labels ? "; nobody told the model" : "";
   return element("header", { class: "lead" },
     element("h1", {}, heading),
     element("p", { class: "large" },
-      `A feature is something a model has noticed by itself. It lights up on some ${first.kind} and stays off on the`,
-      ` others. What those ${first.kind} have in common is what it means${unaided}.`),
+      `A feature is a property that a model has discovered. It is active on some ${first.kind} and inactive on the`,
+      ` others. Its meaning is what those ${first.kind} have in common.`),
     second && element("p", {},
-      `${both} Compare a row of the one with a row of the other: does it show one kind of thing?`,
-      // Said once for both, where both show the same one.
-      why && ` The ${kind(0, 1)} at the top is chosen because ${why}.`));
+      `${both} Compare the rows on the left and on the right: does each row show one kind of thing?`,
+      why && ` The ${kind(0, 1)} at the top was chosen because ${why}.`));
 }
 
-/** Why a set's example is one: what is true of it is said, and nothing otherwise. */
-function reason({ example, active_mean: usual, has_negative: signed }, share = 0) {
-  if (example.parts.length < usual) return "few features are on for it";
+/** Why a set's example was chosen, or null if no reason applies. */
+function reason({ example, active_mean: mean, has_negative: signed }, share = 0) {
+  if (example.parts.length < mean) return "few features are active on it";
   return !signed && share > 0.5 && example.parts.length > PARTS ? "few features make up most of it" : null;
 }
 
 /** One sample as the sum of its features. */
-function apart(set, { sets, same_samples: same }) {
+function example(set, { sets, same_samples: same }) {
   const { sample, parts } = sets[set].example;
   const most = parts.slice(0, PARTS);
   const share = most.reduce((sum, part) => sum + part.share, 0);
   const number = parts.length === 1 ? "one feature" : `${parts.length} features`;
   const why = reason(sets[set], share);
   const shares = parts.length > PARTS ? `, ${PARTS} of which make up ${percent(share)}` : "";
-  return element("section", { class: "apart", "aria-label": "an example" },
-    element("a", { class: `whole ${sample.has_picture ? "" : "written"}`, href: href(`/sample/${sample.row}`, of(set)) },
+  return element("section", { class: "apart", "aria-label": "Example" },
+    element("a", { class: `whole ${sample.has_picture ? "" : "written"}`, href: href(`/sample/${sample.row}`, forSet(set)) },
       face(set, sample, { large: true, lines: 8 })),
     element("div", {},
       element("p", {}, `This ${kind(set, 1)} is the sum of ${number}${shares}.`,
-        !same && why && element("span", { class: "soft" }, ` This one is chosen because ${why}.`)),
+        !same && why && element("span", { class: "soft" }, ` It was chosen because ${why}.`)),
       bar(blocksOf(parts), placesOf(parts.map((part) => part.caption.feature)), 1, `the sum of ${number}`),
       most.map((part, place) => element("div", { class: "part" },
         element("span", { class: keyOf(part, place), "aria-hidden": "true" }),
@@ -55,56 +53,56 @@ function apart(set, { sets, same_samples: same }) {
           strip(set, part.caption.feature))))));
 }
 
-/** Several features. Side by side, not their best samples but all kinds: the best are alike in any model. */
-function some(set, { sets }, heading) {
+/** Several features. Two sets are compared by samples from strong to weak, since the strongest look alike in any model. */
+function selection(set, { sets }, heading) {
   const each = sets[set];
   const many = sets.length > 1;
-  const rows = many ? each.usual_features : each.strongest_features;
+  const rows = many ? each.spread_features : each.strongest_features;
   const number = each.kind === "images" ? "nine" : "three";
-  const all = each.features === 1 ? "Its one feature" : `All ${count(each.features)} features`;
-  const order = each.has_negative ? "most positive to most negative" : "strong to faint";
+  const all = each.features === 1 ? "Its only feature" : `All ${count(each.features)} features`;
+  const order = each.has_negative ? "most positive to most negative" : "strong to weak";
   return element("section", {},
-    element(heading, {}, many ? "Some of its features" : "The features that are used most"),
-    many && element("p", { class: "soft" }, `Each by ${number} ${each.kind} it is on for, from ${order}.`),
+    element(heading, {}, many ? "Some of its features" : "Most active features"),
+    many && element("p", { class: "soft" }, `Each row shows ${number} ${each.kind} on which the feature is active, from ${order}.`),
     element("div", { class: "rows" }, rows.map((row) => element("div", { class: "row" },
       element("div", { class: "what" },
-        featureLink(set, row, { "data-step": "" }), element("span", { class: "soft" }, `on for ${percent(row.frequency)}`)),
+        featureLink(set, row, { "data-step": "" }), element("span", { class: "soft" }, `active on ${percent(row.frequency)}`)),
       strip(set, row.feature, 9, many)))),
     element("p", {},
-      element("a", { class: "button", href: href("/features", of(set)) }, all)));
+      element("a", { class: "button", href: href("/features", forSet(set)) }, all)));
 }
 
-function told(value, words, drawing) {
-  return element("div", { class: "figure" }, element("b", {}, value), element("p", {}, words), drawing);
+function statistic(value, words, chart) {
+  return element("div", { class: "figure" }, element("b", {}, value), element("p", {}, words), chart);
 }
 
 function figures(set, { sets }, heading) {
   const each = sets[set];
   const slow = element("div", { class: "figures" });
-  // One scale for both sets: curves are there to be compared.
+  // Both sets share one scale, so that their curves can be compared.
   Promise.all(sets.map((_, number) => askOnce(`sets/${number}/figures`))).then((all) => {
     const found = all[set];
     if (found.consistency !== null) {
-      const drawing = against(found.consistency, found.chance);
-      slow.append(told(percent(found.consistency), "of what a feature lights up on has the same label, on average.", drawing));
+      const chart = withChance(found.consistency, found.chance);
+      slow.append(statistic(percent(found.consistency), "of a feature's active samples have the same label, on average.", chart));
     }
-    if (found.alone.length) {
-      const words = "is how much the best feature tells that no other does (SEPIN); higher is better. The curve is the"
-        + " mean over more and more features.";
-      const most = Math.max(...all.flatMap((other) => other.alone));
-      slow.append(told(figure(found.alone[0]), words, curve(found.alone_k, found.alone, most)));
+    if (found.sepin.length) {
+      const words = "is the information that only the best feature holds (SEPIN@1); higher is better. The curve shows"
+        + " SEPIN@k, the mean over the best k features.";
+      const top = Math.max(...all.flatMap((other) => other.sepin));
+      slow.append(statistic(figure(found.sepin[0]), words, curve(found.sepin_k, found.sepin, top)));
     }
   }, () => {});
   const often = each.dense ? count(each.dense) : "none";
-  return element("section", {}, element(heading, {}, "In figures"),
+  return element("section", {}, element(heading, {}, "Statistics"),
     element("div", { class: "figures" },
-      told(`${figure(each.active_mean)} of ${count(each.features)}`,
-        `features are on for one ${kind(set, 1)}. ${counted(each.live, "is", "are")} used at all, ${often} on more than half of the`
-        + ` ${each.kind}.`,
-        onAndOff(each.active_mean, each.features)),
-      told(each.dead ? `${count(each.dead)} never on` : "None is idle",
-        `How many features are on for which share of the ${each.kind}:`,
-        spread(each.spread_edges, each.spread))),
+      statistic(`${figure(each.active_mean)} of ${count(each.features)}`,
+        `features are active per ${kind(set, 1)} on average. ${counted(each.live, "feature is", "features are")} active on at`
+        + ` least one ${kind(set, 1)}, ${often} on more than half of the ${each.kind}.`,
+        activeShare(each.active_mean, each.features)),
+      statistic(each.dead ? `${count(each.dead)} never active` : "All features are used",
+        `Number of features by the share of ${each.kind} they are active on:`,
+        frequencies(each.frequency_edges, each.frequency_counts))),
     slow);
 }
 
@@ -112,7 +110,7 @@ export async function overviewPage({ overview }) {
   const many = overview.sets.length > 1;
   const heading = many ? "h3" : "h2";
   const columns = overview.sets.map((each, set) => element("article", { class: many ? "side" : "" },
-    many && element("h2", {}, element("a", { href: href("/features", of(set)) }, said(each.name))),
-    apart(set, overview), some(set, overview, heading), figures(set, overview, heading)));
+    many && element("h2", {}, element("a", { href: href("/features", forSet(set)) }, dataText(each.name))),
+    example(set, overview), selection(set, overview, heading), figures(set, overview, heading)));
   return element("div", {}, lead(overview), element("div", { class: many ? "sides" : "single" }, columns));
 }

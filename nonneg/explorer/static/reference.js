@@ -1,21 +1,21 @@
-// What programs can ask this server, drawn from its own description.
+// The API reference, from the server's own description.
 
 import { element } from "./build.js";
 
-function shape(schema) {
+function typeName(schema) {
   if (!schema) return "";
   if (schema.$ref) return schema.$ref.split("/").at(-1);
-  if (schema.anyOf) return schema.anyOf.map(shape).join(" or ");
-  if (schema.type === "array") return `list of ${schema.items ? shape(schema.items) : "anything"}`;
+  if (schema.anyOf) return schema.anyOf.map(typeName).join(" or ");
+  if (schema.type === "array") return `list of ${schema.items ? typeName(schema.items) : "anything"}`;
   return schema.type || "anything";
 }
 
 function call(path, method, { description, parameters = [], requestBody, responses }) {
-  const json = (part) => shape(part?.content?.["application/json"]?.schema);
+  const json = (part) => typeName(part?.content?.["application/json"]?.schema);
   const takes = json(requestBody);
   const gives = json(responses["200"]);
-  const given = parameters.map((each) => `${each.name}: ${shape(each.schema)}`);
-  const facts = [...given, takes && `takes ${takes}`, gives && `gives ${gives}`];
+  const given = parameters.map((each) => `${each.name}: ${typeName(each.schema)}`);
+  const facts = [...given, takes && `takes ${takes}`, gives && `returns ${gives}`];
   return element("section", {},
     element("h2", {}, element("code", {}, `${method.toUpperCase()} ${path}`)),
     element("p", {}, description),
@@ -24,7 +24,7 @@ function call(path, method, { description, parameters = [], requestBody, respons
 
 function described(name, { description = "", properties = {} }) {
   const fields = Object.entries(properties).map(([field, schema]) =>
-    element("li", {}, element("code", {}, field), ` ${shape(schema)}`));
+    element("li", {}, element("code", {}, field), ` ${typeName(schema)}`));
   return element("details", {}, element("summary", {}, name), element("p", {}, description), element("ul", {}, fields));
 }
 
@@ -33,10 +33,10 @@ export async function referencePage() {
   const calls = Object.entries(api.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, each]) => call(path, method, each)));
   return element("section", { class: "reference" },
-    element("h1", {}, "For programs"),
-    element("p", {}, "Everything on these pages comes from the calls below, as JSON. ",
+    element("h1", {}, "API reference"),
+    element("p", {}, "All data on these pages comes from the calls below, as JSON. ",
       element("a", { href: "openapi.json", target: "_blank", rel: "noopener" }, "openapi.json"), " describes them for tools."),
     calls,
-    element("h2", {}, "Shapes"),
+    element("h2", {}, "Types"),
     Object.entries(api.components.schemas).map(([name, schema]) => described(name, schema)));
 }

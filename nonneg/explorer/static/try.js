@@ -1,42 +1,42 @@
-// A new image or text: what it is made of. It is sent to this server alone, and not kept.
+// The features of a new image or text. It is sent only to this server and is not stored.
 
-import { href, of } from "./address.js";
+import { href, forSet } from "./address.js";
 import { send } from "./api.js";
 import { announce, element } from "./build.js";
-import { hits, kind, placesOf, setChoice, sharp, title } from "./pieces.js";
+import { counted, hits, kind, placesOf, setChoice, markSmall, title } from "./pieces.js";
 import { partsOf } from "./sample.js";
 
-function taken(set, given, { parts, neighbours }) {
+function encodedInput(set, given, { parts, neighbours }) {
   const titles = new Map(parts.map((part) => [part.caption.feature, title(part.caption)]));
-  const words = `Made of ${parts.length} ${parts.length === 1 ? "feature" : "features"}`;
+  const words = counted(parts.length, "active feature");
   announce(words);
   return [
     element("div", { class: "apart" },
       given instanceof Blob
-        ? element("div", { class: "whole" }, element("img", { src: URL.createObjectURL(given), alt: "your image", onload: sharp }))
+        ? element("div", { class: "whole" }, element("img", { src: URL.createObjectURL(given), alt: "your image", onload: markSmall }))
         : element("div", { class: "whole written" }, element("p", { class: "text", dir: "auto" }, given)),
       element("div", {}, element("h2", {}, words), partsOf(set, parts))),
-    element("h2", {}, "Most like it"),
+    element("h2", {}, "Most similar"),
     neighbours.length
       ? hits(set, neighbours, placesOf([...titles.keys()]), titles)
-      : element("p", {}, "No feature is on for it."),
+      : element("p", {}, "No feature is active on it."),
   ];
 }
 
 export async function tryPage({ set, overview }) {
-  const able = overview.sets[set].can_encode ? set : overview.sets.findIndex((each) => each.can_encode);
-  if (able < 0) throw new Error("These features were opened without their model; open the trained run to try images on it.");
-  const isText = overview.sets[able].can_encode === "text";
+  const usable = overview.sets[set].can_encode ? set : overview.sets.findIndex((each) => each.can_encode);
+  if (usable < 0) throw new Error("These features were opened without their model. Open the trained run to try new images.");
+  const isText = overview.sets[usable].can_encode === "text";
   const result = element("div");
 
   async function show(given) {
     if (!given) return;
-    result.replaceChildren(element("p", { class: "soft" }, "Looking…"));
+    result.replaceChildren(element("p", { class: "soft" }, "Encoding…"));
     try {
       const found = isText
-        ? await send("POST", `sets/${able}/encode-text`, { text: given })
-        : await send("POST", `sets/${able}/encode`, given);
-      result.replaceChildren(...taken(able, given, found));
+        ? await send("POST", `sets/${usable}/encode-text`, { text: given })
+        : await send("POST", `sets/${usable}/encode`, given);
+      result.replaceChildren(...encodedInput(usable, given, found));
     } catch (error) {
       result.replaceChildren(element("p", { class: "trouble", role: "alert" }, error.message));
     }
@@ -60,19 +60,19 @@ export async function tryPage({ set, overview }) {
     },
   }, file, element("span", {}, "Drop an image here, or choose one (PNG or JPEG)."));
 
-  const typed = element("textarea", { id: "typed", rows: 4, dir: "auto", "aria-label": "a text of your own" });
+  const typed = element("textarea", { id: "typed", rows: 4, dir: "auto", "aria-label": "Your text" });
   const form = element("form", {
     class: "typing",
     onsubmit: (event) => {
       event.preventDefault();
       show(typed.value.trim());
     },
-  }, typed, element("button", { type: "submit" }, "Take it apart"));
+  }, typed, element("button", { type: "submit" }, "Show its features"));
 
   return element("section", {},
-    element("div", { class: "head" }, element("h1", {}, isText ? "Try a text" : "Try an image"), setChoice(able, (other) => href("/try", of(other)))),
+    element("div", { class: "head" }, element("h1", {}, isText ? "Try a text" : "Try an image"), setChoice(usable, (other) => href("/try", forSet(other)))),
     element("p", {},
-      `See which features light up on ${isText ? "a text" : "an image"} of your own. It should be of the same kind as the`,
-      ` ${kind(able)} here. It is sent to this server alone, and not kept.`),
+      `See which features are active on ${isText ? "a text" : "an image"} of your own. It should resemble the ${kind(usable)} in`,
+      " this set. It is sent only to this server and is not stored."),
     isText ? form : drop, result);
 }

@@ -1,6 +1,6 @@
 """Writes that a kill, a crash or a full disk cannot leave half done."""
 
-import fcntl
+import errno
 import hashlib
 import json
 import os
@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from nonneg.errors import InputError
+from nonneg.locks import CAN_LOCK_FOLDERS, lock
 
 TEMPORARY_PREFIX = ".nonneg-tmp-"
+_CANNOT_SYNC = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 
 
 @contextmanager
@@ -68,12 +70,16 @@ def flush(file: IO[bytes]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """A rename is on disk only when its folder is."""
-    handle = os.open(folder, os.O_RDONLY)
+    """Flush a folder, and with it the renames in it, to disk; do nothing on systems that cannot flush folders."""
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise
 
 
 def claim_folder(folder: Path, marker: str, content: dict[str, Any], holds: set[str], overwrite: bool) -> Path:
@@ -198,11 +204,11 @@ def folder_lock(folder: Path) -> Iterator[None]:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is a file, expected a folder to write into")
     with removed_on_failure(folder):
-        lock = lock_folder(folder)
+        descriptor = lock_folder(folder)
         try:
             yield
         finally:
-            os.close(lock)
+            os.close(descriptor)
 
 
 def lock_folder(folder: Path, doing: str = "written") -> int:
@@ -212,12 +218,15 @@ def lock_folder(folder: Path, doing: str = "written") -> int:
         What to close to end it before.
     """
     with os_errors_as_input_errors(folder):
-        lock = os.open(folder, os.O_RDONLY)
+        if CAN_LOCK_FOLDERS:
+            descriptor = os.open(folder, os.O_RDONLY)
+        else:
+            descriptor = os.open(folder / f"{TEMPORARY_PREFIX}lock", os.O_RDWR | os.O_CREAT)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise InputError(f"{folder} is being {doing} by another process; wait for it or choose another --out") from None
-    except OSError:  # some network file systems lock no folders
-        pass
-    return lock
+        is_locked = lock(descriptor, wait=False)
+    except OSError:  # some network file systems cannot lock folders
+        is_locked = True
+    if not is_locked:
+        os.close(descriptor)
+        raise InputError(f"{folder} is being {doing} by another process; wait for it or choose another --out")
+    return descriptor

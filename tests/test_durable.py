@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from nonneg.durable import atomic_writer, claim_folder, folder_lock, write_atomically
+from nonneg.durable import atomic_writer, claim_folder, folder_lock, sync_folder, write_atomically
 from nonneg.errors import InputError
 
 MADE = {"made_by": "a test"}
@@ -100,3 +100,21 @@ def test_a_file_system_that_locks_no_folders_is_written_to(tmp_path, monkeypatch
     monkeypatch.setattr(fcntl, "flock", refuses)
     with folder_lock(tmp_path / "out"):
         assert (tmp_path / "out").is_dir()
+
+
+@pytest.mark.parametrize(("function", "number"), [("open", errno.EACCES), ("fsync", errno.EINVAL)])
+def test_a_folder_that_the_system_cannot_flush_is_left_alone(function, number, tmp_path, monkeypatch):
+    def fails(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, function, fails)
+    sync_folder(tmp_path)
+
+
+def test_a_disk_that_fails_while_flushing_a_folder_is_reported(tmp_path, monkeypatch):
+    def fails(_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(OSError, match="Input/output error"):
+        sync_folder(tmp_path)

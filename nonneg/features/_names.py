@@ -1,6 +1,5 @@
 """Names that people give to features: an append-only journal beside the codes."""
 
-import fcntl
 import json
 import unicodedata
 import warnings
@@ -13,6 +12,7 @@ import numpy as np
 
 from nonneg.durable import flush, os_errors_as_input_errors, read_errors_as_input_errors, sync_folder
 from nonneg.errors import InputError
+from nonneg.locks import lock
 
 FILE = "names.jsonl"
 _UNSEEN = ("Cc", "Cs", "Zl", "Zp")  # kinds of characters: control, half a character, ends of lines and paragraphs
@@ -86,7 +86,7 @@ class NameJournal:
         namings = [Naming(self.codes, feature, name, author, time) for feature, name in checked_names(names).items()]
         text = "".join(json.dumps(asdict(naming)) + "\n" for naming in namings)
         with os_errors_as_input_errors(self.path), self.path.open("a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file)
             now = self.current() if replaces else {}
             if any(now.get(feature, "") != name for feature, name in (replaces or {}).items()):
                 return False

@@ -38,7 +38,7 @@ def compare(
     Args:
         vectors: `(rows, width)`: an array or memory map.
         pairs: vectors of the same shape: row i of both are two views of the same thing.
-        labels: `(rows,)` integers; negative ones are unlabelled.
+        labels: `(rows,)` whole numbers or strings; negative numbers, NaN, None and "" are unlabelled.
         embedding: the estimator to compare, with its parameters; by default `NonNegativeEmbedding()`. The other
             methods use its `n_components`, `max_active` and `max_iter` where they can; `random_state` is set to the
             seed.

@@ -12,6 +12,7 @@ from nonneg import metrics
 from nonneg.codes import active, row_lengths, unit_rows
 from nonneg.convert import NonNegativeEmbedding, neighbours_kept
 from nonneg.errors import InputError
+from nonneg.labels import UNLABELLED, is_labelled, label_numbers
 from nonneg.studies._diagnosis import Conversion, Diagnosis, FeatureStatistics, Finding
 from nonneg.studies._findings import classify_axes, classify_conversion, findings_for, margin_for, verdict_for
 from nonneg.studies._held_out import are_parallel, probe_held_out
@@ -44,7 +45,7 @@ def diagnose(
 
     Args:
         vectors: `(rows, features)`: an array, a memory map or a SciPy sparse matrix.
-        labels: `(rows,)` integers or strings; negative integers are unlabelled.
+        labels: `(rows,)` whole numbers or strings; negative numbers, NaN, None and "" are unlabelled.
         name: what to call the vectors in messages and tables.
         n_components: features of the non-negative version; by default four times the width, but 64 to 1,024.
         max_active: maximum number of them that are active per row; None for no limit.
@@ -118,22 +119,16 @@ def _checked_labels(labels: Any, rows: int, name: str) -> tuple[Array | None, li
     """Return class numbers `(rows,)`, -1 for unlabelled rows, or None for unusable labels; and notes about them."""
     if labels is None:
         return None, []
-    given = np.asarray(labels)
-    if given.shape != (rows,):
-        raise InputError(f"labels has shape {given.shape}, expected ({rows},), one for each row of {name}")
-    if given.dtype.kind not in "iubUSO":
-        raise InputError(f"labels holds {given.dtype}, expected integers or strings")
-    is_labelled = given >= 0 if given.dtype.kind == "i" else np.ones(rows, bool)
-    names, numbers = np.unique(given[is_labelled].astype(str), return_inverse=True)
-    if len(names) < 2 or len(numbers) < 5 * len(names):
-        found = f"{len(names):,} {'class' if len(names) == 1 else 'classes'} on {len(numbers):,} rows"
+    if np.shape(labels) != (rows,):
+        raise InputError(f"labels has shape {np.shape(labels)}, expected ({rows},), one for each row of {name}")
+    y, names = label_numbers(labels) if is_labelled(labels).any() else (np.full(rows, UNLABELLED), ())
+    labelled = int((y >= 0).sum())
+    if len(names) < 2 or labelled < 5 * len(names):
+        found = f"{len(names):,} {'class' if len(names) == 1 else 'classes'} on {labelled:,} rows"
         expected = "at least 2 classes with 5 rows each on average"
         return None, [Finding("note", f"The labels were ignored: they name {found}, expected {expected}.")]
-    y = np.full(rows, -1)
-    y[is_labelled] = numbers
-    missing = rows - len(numbers)
-    note = f"{missing:,} of {rows:,} rows have no label and are left out of all figures about classes."
-    return y, [Finding("note", note)] if missing else []
+    note = f"{rows - labelled:,} of {rows:,} rows have no label and are left out of all figures about classes."
+    return y, [Finding("note", note)] if labelled < rows else []
 
 
 class _Counts(NamedTuple):

@@ -11,6 +11,7 @@ from nonneg.codes import row_lengths, unit_rows
 from nonneg.errors import InputError
 from nonneg.evaluate import Probe, linear_probe
 from nonneg.features import Features
+from nonneg.labels import label_numbers
 from nonneg.studies._peers import Array
 
 _MIN_ROWS = 50
@@ -39,13 +40,11 @@ def split_rows(vectors: Any, pairs: Any, labels: Any, train_rows: int | None, te
     y = None if pairs is None else _matrix(pairs, "pairs")
     if y is not None and y.shape != x.shape:
         raise InputError(f"pairs has shape {y.shape}, expected the shape of vectors, {x.shape}")
-    classes = None if labels is None else np.asarray(labels)
-    if classes is not None and (classes.dtype.kind not in "iub" or classes.shape != (len(x),)):
-        found = f"{classes.dtype} of shape {classes.shape}"
-        raise InputError(f"labels is {found}, expected one integer for each of the {len(x)} rows of vectors")
+    if labels is not None and np.shape(labels) != (len(x),):
+        raise InputError(f"labels has shape {np.shape(labels)}, expected one label for each of the {len(x)} rows")
+    classes = None if labels is None else label_numbers(labels)[0]
     train, test = _parts(len(x), train_rows, test_rows)
     if classes is not None:
-        classes = np.maximum(classes.astype(np.int64), -1)
         for name, rows, least in (("train", train, 2), ("test", test, 1)):
             seen = len(np.unique(classes[rows][classes[rows] >= 0]))
             if seen < least:

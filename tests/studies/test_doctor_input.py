@@ -101,7 +101,7 @@ def with_nan(*rows):
         (with_nan(17), {"name": "mine.npy"}, "^mine.npy.*NaN"),
         (np.full((200, 4), "a"), {}, "vectors holds <U1"),
         (clusters(rows=200)[0], {"labels": np.zeros(199, int)}, r"labels has shape \(199,\).*\(200,\)"),
-        (clusters(rows=200)[0], {"labels": np.zeros(200)}, "labels holds float64"),
+        (clusters(rows=200)[0], {"labels": np.full(200, 0.5)}, "labels.*0.5"),
         (clusters(rows=200)[0], {"max_iter": 0}, "max_iter is 0"),
         (clusters(rows=200)[0], {"n_components": 2.5}, "n_components is 2.5"),
     ],

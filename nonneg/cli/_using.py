@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from nonneg.cli._refusals import refuse_given, require_counts, require_paths
+from nonneg.cli._checks import reject_options, require_counts, require_paths
 
 
 def search(
@@ -54,7 +54,7 @@ def search(
     if query is not None:
         given: dict[str, Any] = {"--like": like, "--minus": minus, "--feature": feature, "--image": image}
         given |= {"--vector": vector, "--text": text, "--without": without, "--label": label, "--k": k}
-        refuse_given({name: value or None for name, value in given.items()}, "without --query, which says it all")
+        reject_options({name: value or None for name, value in given.items()}, "without --query, which says it all")
         asked = Query.load(query)
     else:
         asked = Query(

@@ -132,12 +132,11 @@ def _checked_labels(labels: Any, rows: int, name: str) -> tuple[Array | None, li
 
 
 class _Counts(NamedTuple):
+    """Rows on which each feature is active `(features,)`, rows without an active feature, negative active entries."""
+
     rows_active: Array
-    """`(features,)`: number of rows on which each feature is active."""
     empty: int
-    """Rows without an active feature."""
     negative: int
-    """Active entries that are negative."""
 
 
 def _count(x: Any, name: str) -> _Counts:

@@ -1,4 +1,4 @@
-"""The command line: argument parsing and nothing else. This file is what starts at once, and ends in one sentence."""
+"""The command line. This file imports nothing slow, so that Ctrl-C works at once, and turns errors into sentences."""
 
 import io
 import os
@@ -7,24 +7,27 @@ import sys
 from typing import NoReturn
 
 from nonneg.errors import InputError
+from nonneg.messages import one_sentence
 
 
 def main() -> None:
     """Entry point of `nonneg`."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without ≤ or φ gets a question mark, not a crash
+            stream.reconfigure(errors="replace")  # a terminal that cannot show ≤ or φ shows a question mark
     try:
-        from nonneg.cli._commands import run  # takes its time, in which somebody may change his mind
+        from nonneg.cli._commands import run  # slow enough for someone to press Ctrl-C
 
         run(sys.argv[1:])
         sys.stdout.flush()
-        _end_gloo()
+        _exit_after_gloo()
     except InputError as error:
         _stop(str(error), error.exit_code)
+    except UnicodeEncodeError as error:  # an argument with bytes that are not UTF-8, where text is needed
+        _stop(f"'{error.object[:200]}' is not valid Unicode, expected text")
     except KeyboardInterrupt:
         _stop("stopped", 128 + signal.SIGINT)
-    except BrokenPipeError:  # whoever reads has read enough, as head does
+    except BrokenPipeError:  # the reader has stopped reading, as head does
         _silence()
         sys.exit(128 + signal.SIGPIPE)
     except OSError as error:
@@ -36,18 +39,18 @@ def main() -> None:
 
 
 def _silence() -> None:
-    """What is still to be flushed at exit would fail once more (a closed pipe, a full disk)."""
+    """Discard buffered output: flushing it at exit would fail again (a closed pipe, a full disk)."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _end_gloo() -> None:
-    """End a process that worked with others over gloo: its threads now and then abort an orderly end."""
-    dist = sys.modules.get("torch.distributed")  # not imported for this: most commands work alone
+def _exit_after_gloo() -> None:
+    """Exit at once after working with other processes over gloo: its threads sometimes abort a normal exit."""
+    dist = sys.modules.get("torch.distributed")  # not imported here: most commands use one process
     if dist is not None and dist.is_initialized() and dist.get_backend() == "gloo" and dist.get_world_size() > 1:
         sys.stderr.flush()
-        os._exit(0)  # all is written, and all processes have met at a barrier
+        os._exit(0)  # everything is written, and all processes have passed a barrier
 
 
 def _stop(sentence: str, exit_code: int = 2) -> NoReturn:
-    print(f"nonneg: {sentence}", file=sys.stderr)
+    print(f"nonneg: {one_sentence(sentence)}", file=sys.stderr)
     sys.exit(exit_code)

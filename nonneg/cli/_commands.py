@@ -1,4 +1,4 @@
-"""All commands by name, and which of them a command line asks for. Heavy imports wait until a command runs."""
+"""All commands by name, and the choice between them. Heavy imports wait until a command runs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -43,7 +43,7 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
 
 
 def _train(recipe: str, arguments: list[str]) -> None:
-    """The recipe decides the defaults of all other arguments, so they are parsed after it is read."""
+    """Read the recipe, then parse the other arguments: their defaults come from the recipe."""
     from nonneg.training import TrainConfig, load_recipe
     from nonneg.training import train as run_training
 
@@ -55,13 +55,13 @@ def _train(recipe: str, arguments: list[str]) -> None:
         overwrite: bool = False,
         tensorboard: bool = False,
     ) -> None:
-        """Train, and write a run. An unfinished run in that folder is taken up where it stopped.
+        """Train and write a run. An unfinished run in that folder is resumed.
 
         Args:
             config: the recipe.
             out: the run's folder.
-            overwrite: start over, whatever run is in that folder.
-            tensorboard: write the log for TensorBoard, too.
+            overwrite: start again, even if that folder holds a run.
+            tensorboard: also write the log for TensorBoard.
         """
         folder = run_training(config, out, overwrite=overwrite, tensorboard=tensorboard)
         if launched_processes().is_first:
@@ -71,7 +71,7 @@ def _train(recipe: str, arguments: list[str]) -> None:
 
 
 def run(arguments: list[str]) -> None:
-    """Do what a command line says."""
+    """Run a command line."""
     if arguments == ["--version"]:
         print(f"nonneg {__version__}")
     elif arguments[:1] == ["train"] and len(arguments) > 1 and not arguments[1].startswith("-"):

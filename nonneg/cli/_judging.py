@@ -1,4 +1,4 @@
-"""Commands that judge features: measure, doctor, select, match, reproduce, theory, verify."""
+"""Commands that evaluate features: measure, doctor, select, match, reproduce, theory, verify."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from nonneg.cli._refusals import refuse_given, require_paths, require_seed
+from nonneg.cli._checks import reject_options, require_paths, require_seed
 from nonneg.errors import InputError
 
 _By = Literal[
@@ -38,20 +38,20 @@ def measure(
     """Measure features or runs side by side, with error bars and chance floors.
 
     Args:
-        subjects: trained runs, features folders or files of vectors, one column each; runs of one thing with several
-            seeds share a column, with commas between: runs/a-0,runs/a-1.
-        train: for features: what to fit probes on, one for each subject; 80% of their own rows if left out.
-        labels: one label a row, for files of vectors.
-        train_labels: the same for --train, where that is a file of vectors.
-        data: images to measure runs on instead of those they were trained on.
-        parts: some of structure, probe, neighbours, few-labels, label-noise (these if left out), and for runs
-            sepin, corruptions, augmented-probe, fine-tuning; or all.
-        transfer_to: other data sets, on whose features a probe is fitted and told; for runs.
-        shifted_to: other images of the same classes, on which the run's own probe is told; for runs.
-        names: of the columns.
-        probe_epochs: of augmented-probe.
-        fine_tune_epochs: of fine-tuning.
-        out: write the table to a .md, .json, .html or .csv file, too.
+        subjects: trained runs, features folders or files of vectors, one column each; runs with different seeds share
+            a column if commas separate them: runs/a-0,runs/a-1.
+        train: for features: features to fit probes on, one for each subject; by default 80% of their own rows.
+        labels: one label per row, for files of vectors.
+        train_labels: the same for --train, if that is a file of vectors.
+        data: images to measure runs on, instead of those they were trained on.
+        parts: some of structure, probe, neighbours, few-labels, label-noise (the default), and for runs sepin,
+            corruptions, augmented-probe, fine-tuning; or all.
+        transfer_to: for runs: other data sets on whose features a probe is fitted and evaluated.
+        shifted_to: for runs: other images of the same classes on which the run's own probe is evaluated.
+        names: names of the columns.
+        probe_epochs: epochs of augmented-probe.
+        fine_tune_epochs: epochs of fine-tuning.
+        out: also write the table to a .md, .json, .html or .csv file.
     """
     require_paths([*(path for each in subjects for path in each.split(",")), *train, labels, train_labels])
 
@@ -80,7 +80,7 @@ def measure(
     if sys.stdout.isatty():
         Console().print(found)
     else:
-        print(found.markdown(), end="")  # as wide as it is, for a file
+        print(found.markdown(), end="")  # not wrapped to the width of a terminal
     if out is not None:
         found.save(out)
 
@@ -98,11 +98,11 @@ def doctor(
 
     Args:
         subject: a file of vectors, a features folder, or a run.
-        labels: one label a row, in a .txt, .csv, .parquet, .npy or .npz file.
-        n_components: features of the non-negative version that is tried.
-        max_active: how many of them may be active on a row.
-        max_iter: steps of its fit.
-        seed: of the rows that are drawn, the rotation and the fit.
+        labels: one label per row, in a .txt, .csv, .parquet, .npy or .npz file.
+        n_components: number of features of the non-negative version; by default four times the width, 64 to 1,024.
+        max_active: maximum number of active features per row.
+        max_iter: number of training steps of the non-negative version.
+        seed: seed of the drawn rows, the rotation and the fit.
         json: print figures and findings as JSON.
     """
     require_seed(seed)
@@ -132,32 +132,32 @@ def select(
     seed: int = 0,
     overwrite: bool = False,
 ) -> None:
-    """Keep fewer features; or, with --test, try every selector and write nothing but a picture of it.
+    """Keep fewer features; or, with --test, compare all selectors and write only a plot.
 
     Args:
-        features: a features folder, or a run with features beside it.
-        keep: how many features to keep; with --test it may be given several times.
-        by: how to choose them: expected-activation if left out; with --test all, or those given.
-        indices: a .kept.npy file of an earlier selection: keep the same ones.
-        views: features of a second view of the same samples, which sepin chooses by.
-        test: labelled features to measure probe, retrieval and size on, of selectors fitted on the others.
-        out: the folder for what is kept, NAME-COUNT.features beside the other if left out; with --test a .png file.
-        seed: of whatever is drawn at random.
-        overwrite: replace earlier features or an earlier picture.
+        features: a features folder, or a run with features next to it.
+        keep: number of features to keep; with --test it can be given several times.
+        by: selection method, expected-activation by default; with --test all, or those given.
+        indices: a .kept.npy file of an earlier selection: keep the same features.
+        views: features of a second view of the same samples, needed by sepin.
+        test: labelled features on which probe, retrieval and size are measured; selectors are fitted on FEATURES.
+        out: the folder to write, by default NAME-COUNT.features next to FEATURES; with --test a .png file.
+        seed: seed of all random choices.
+        overwrite: replace earlier features or an earlier plot.
     """
     require_paths((features, views, test))
 
     from nonneg.select import select_folder
 
     if test is not None:
-        refuse_given({"--indices": indices}, "without --test")
+        reject_options({"--indices": indices}, "without --test")
         _sweep(features, test, keep, by, views, out, seed, overwrite)
         return
     for option, given in (("--keep", keep), ("--by", by)):
         if len(given) > 1:
-            raise InputError(f"{option} is given {len(given)} times, expected once, or --test to compare")
+            raise InputError(f"{option} is given {len(given)} times, expected once (several times only with --test)")
     if indices is not None:
-        refuse_given({"--by": by or None, "--views": views}, "without --indices, which says what to keep")
+        reject_options({"--by": by or None, "--views": views}, "without --indices")
     count = keep[0] if keep else None
     made = select_folder(
         features,
@@ -190,7 +190,7 @@ def _sweep(
 
         Console().print(found)
     else:
-        print(found.markdown(), end="")  # as wide as it is, for a file
+        print(found.markdown(), end="")  # not wrapped to the width of a terminal
     if out is not None:
         print(f"Drawn: {out}")
 
@@ -205,15 +205,15 @@ def match(
     json: bool = False,
     overwrite: bool = False,
 ) -> None:
-    """Say which features are the same over seeds, models and retrainings, of the same samples.
+    """Match features of the same samples across seeds, models and retrainings.
 
     Args:
-        features: two or more features folders, or runs with features beside them; all are matched to the first.
-        least: cosine from which two features count as the same.
-        absolute: match by the absolute cosine: features that are free up to their sign.
-        carry_names: write the second's features, called as those of the first that they match.
-        reorder: write the second's features, those that match having the number they have in the first.
-        out: the folder for features so named or ordered.
+        features: two or more features folders, or runs with features next to them; all are matched to the first.
+        least: minimum cosine for two features to count as the same.
+        absolute: match by absolute cosine, for features with an arbitrary sign.
+        carry_names: write the second set with the names of the matching features of the first.
+        reorder: write the second set with matching features in the same columns as in the first.
+        out: the folder for the renamed or reordered features.
         json: print figures and matches as JSON.
         overwrite: replace earlier features in that folder.
     """
@@ -245,38 +245,38 @@ def match(
 def reproduce(
     recipe: Annotated[Literal["digits", "cifar10", "cifar100", "imagenet100"], tyro.conf.Positional],
     data: str = "",
-    seeds: int = -1,
-    epochs: int = -1,
-    probe_epochs: int = -1,
-    fine_tune_epochs: int = -1,
-    supervised_epochs: int = -1,
-    supervised_seeds: int = -1,
-    ablation_epochs: int = -1,
+    seeds: int | None = None,
+    epochs: int | None = None,
+    probe_epochs: int | None = None,
+    fine_tune_epochs: int | None = None,
+    supervised_epochs: int | None = None,
+    supervised_seeds: int | None = None,
+    ablation_epochs: int | None = None,
     transfer_to: tuple[str, ...] = (),
     shifted_to: tuple[str, ...] = (),
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
     page: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
     overwrite: bool = False,
 ) -> None:
-    """Train CL and NCL over seeds, measure everything, write a page beside the paper's figures. It can be interrupted.
+    """Reproduce the paper: train CL and NCL over seeds, measure both, write a page. Can be interrupted and resumed.
 
-    Numbers that are left out are usual ones for the recipe: fewer for digits, which a laptop does in minutes.
+    The default numbers depend on the recipe: digits takes minutes on a laptop.
 
     Args:
-        recipe: what to reproduce.
-        data: the images; digits are bundled.
-        seeds: how many of CL and NCL, from 0 on.
-        epochs: of CL and NCL; the recipe's if left out.
-        probe_epochs: of the linear layer trained on views.
-        fine_tune_epochs: of fine-tuning.
-        supervised_epochs: of cross entropy from scratch.
-        supervised_seeds: how many of those.
-        ablation_epochs: of each activation; 0 leaves them out.
-        transfer_to: other data sets, on whose features a probe is fitted and told.
-        shifted_to: other images of the same classes (sketches, another style), which the probe is told.
-        out: folder for runs and figures; runs/reproduce- and the recipe if left out.
-        page: the Markdown page; docs/results/ and the recipe if left out.
-        overwrite: start over, whatever is in that folder.
+        recipe: the recipe to train.
+        data: path of the images; digits are bundled.
+        seeds: number of seeds of CL and NCL, from 0 on.
+        epochs: epochs of CL and NCL; by default the recipe's.
+        probe_epochs: epochs of the linear layer trained on views.
+        fine_tune_epochs: epochs of fine-tuning.
+        supervised_epochs: epochs of cross entropy from scratch.
+        supervised_seeds: number of seeds of the supervised runs.
+        ablation_epochs: epochs of each activation; 0 skips them.
+        transfer_to: other data sets on whose features a probe is fitted and evaluated.
+        shifted_to: other images of the same classes (sketches, another style) on which the probe is evaluated.
+        out: folder for runs and figures; by default runs/reproduce-RECIPE.
+        page: the Markdown page; by default docs/results/RECIPE.md.
+        overwrite: start again, discarding what that folder holds.
     """
     from nonneg.studies import plan_for
     from nonneg.studies import reproduce as run_reproduce
@@ -303,7 +303,7 @@ def theory(seed: int = 0) -> None:
     """Check the theorems numerically; exit code 1 if one fails.
 
     Args:
-        seed: of the population and the random starts.
+        seed: seed of the population and the random starts.
     """
     from nonneg.studies import print_theory
 
@@ -312,11 +312,11 @@ def theory(seed: int = 0) -> None:
 
 
 def verify(folder: Annotated[Path, tyro.conf.Positional]) -> None:
-    """Read a features folder whole and compare it with the hashes it was saved with.
+    """Verify the integrity of a features folder: read it and compare it with its stored hashes.
 
     Args:
         folder: a features folder.
     """
     from nonneg.features import verify
 
-    print(f"{folder} is whole: {verify(folder)}")
+    print(f"{folder} is intact: {verify(folder)}")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from nonneg.cli._refusals import refuse_given, require_counts, require_paths
+from nonneg.cli._checks import reject_options, require_counts, require_paths
 
 
 def search(
@@ -59,7 +59,7 @@ def search(
         given: dict[str, Any] = {"--like": like, "--minus": minus, "--feature": feature, "--image": image}
         given |= {"--vector": vector, "--text": text, "--without": without, "--label": label, "--k": k}
         given |= {"--no-cosine": not cosine}
-        refuse_given({name: value or None for name, value in given.items()}, "without --query")
+        reject_options({name: value or None for name, value in given.items()}, "without --query")
         asked = Query.load(query)
     else:
         asked = Query(

@@ -1,9 +1,9 @@
-"""Whole experiments made of the other rooms."""
+"""Complete experiments: demo, doctor, comparison, reproduction of the paper."""
 
 from nonneg.studies._compare import compare, compare_files
 from nonneg.studies._comparison import Comparison
 from nonneg.studies._demo import Outcome, demo
-from nonneg.studies._diagnosis import Conversion, Diagnosis, Finding, Reading
+from nonneg.studies._diagnosis import Conversion, Diagnosis, FeatureStatistics, Finding
 from nonneg.studies._doctor import diagnose
 from nonneg.studies._examine import examine
 from nonneg.studies._plan import Plan, plan_for
@@ -14,10 +14,10 @@ __all__ = [
     "Comparison",
     "Conversion",
     "Diagnosis",
+    "FeatureStatistics",
     "Finding",
     "Outcome",
     "Plan",
-    "Reading",
     "compare",
     "compare_files",
     "demo",

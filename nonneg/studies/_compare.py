@@ -1,4 +1,4 @@
-"""The comparison: one set of vectors, several ways of turning them into codes, the same measures for all."""
+"""Compare several ways of turning the same vectors into codes, by the same metrics."""
 
 import time
 import warnings
@@ -6,19 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import normalize
 
 from nonneg import metrics
 from nonneg.convert import NonNegativeEmbedding, checked_config, neighbours_kept, open_inputs
 from nonneg.errors import InputError
 from nonneg.progress import progress_bar
 from nonneg.studies._comparison import COLUMNS, Comparison
-from nonneg.studies._held_out import Split, split_rows
-from nonneg.studies._peers import METHODS, Settings
+from nonneg.studies._held_out import Split, probe_held_out, split_rows
+from nonneg.studies._peers import METHODS, Fitted, Settings
 
 _TRANSDUCTIVE_ROWS = 2_000
-_PROBE_ITERATIONS = 1_000
 
 
 def compare(
@@ -33,40 +30,23 @@ def compare(
     methods: Sequence[str] | None = None,
     progress: bool = True,
 ) -> Comparison:
-    """Fit every method on the same train rows and measure its codes of the same test rows.
+    """Fit every method on the same train rows and measure its codes on the same test rows.
 
-    All rows are scaled to length 1 first. Every method is fitted on the train rows of `vectors` and, as
-    further rows, on those of `pairs`; ours and nothing else is told which belong together. Of the peers:
-
-    - PCA and FastICA have at most as many components as the rows have dimensions; FastICA stops after 100
-      iterations.
-    - NMF sees `[max(x, 0), max(-x, 0)]`, has at most as many components as the vectors are wide, starts from
-      an SVD, and takes 15 passes of coordinate descent with a small L1 penalty, which measured better than none.
-    - Symmetric NMF factorises `max(x xᵀ, 0)` of at most 2,000 test rows into a quarter as many features, by 300
-      multiplicative updates. It cannot encode other rows, so what needs them stays empty.
-    - Dictionary learning takes 3 passes with a penalty of 0.1; codes are a positive lasso's, of each row
-      the `max_active` largest.
-    - The TopK autoencoder takes as many steps, of 512 rows, as ours. Its features begin as random directions, as
-      is usual, and in a second row as samples, as ours do.
-
-    Columns: `active` features of a test row (above 1e-5 of the row's length), `dead` ones (active on no train
-    row of `vectors`), `probe` (accuracy of logistic regression, C = 1, on codes of length 1, fitted on train rows
-    of `vectors`), class `consistency` of features active on 10 test rows or more, by chance (labels permuted)
-    and the `excess` over it, `recall_at_1` (a test row of `pairs` finds its own among all test rows of `vectors`
-    by cosine; ties count by their share), `neighbours_kept` (of the vectors' 10 nearest test rows), `bytes` of a
-    row (8 an active feature where under half are, else 4 a feature), `seconds` of the fit.
+    All rows are scaled to length 1. Every method is fitted on the train rows of `vectors` and of `pairs`; only nonneg
+    is told which rows belong together. `METHODS` describes the methods, `COLUMNS` the columns of the table.
 
     Args:
         vectors: `(rows, width)`: an array or memory map.
-        pairs: vectors of the same shape: row i of both are two views of one thing.
-        labels: `(rows,)` integers; negative ones are unlabelled.
-        embedding: ours, with its parameters; the defaults if left out. Its `n_components`, `max_active` and
-            `max_iter` (steps) are those of the peers, where they can have so many; `random_state` is the seed's.
-        train_rows: how many rows to fit on; 80% of all, at most 20,000, if left out.
-        test_rows: how many other rows to measure on; what is left, at most 5,000, if left out.
-        seeds: methods with a random start are fitted once a seed; the split is always the same.
-        methods: which ones, of raw, pca, ica, nmf, symmetric-nmf, dictionary, autoencoder, autoencoder-samples,
-            nonneg; all if left out.
+        pairs: vectors of the same shape: row i of both are two views of the same thing.
+        labels: `(rows,)` whole numbers or strings; negative numbers, NaN, None and "" are unlabelled.
+        embedding: the estimator to compare, with its parameters; by default `NonNegativeEmbedding()`. The other
+            methods use its `n_components`, `max_active` and `max_iter` where they can; `random_state` is set to the
+            seed.
+        train_rows: number of rows to fit on; by default 80%, at most 20,000.
+        test_rows: number of other rows to evaluate on; by default the remaining ones, at most 5,000.
+        seeds: methods with a random start are fitted once per seed; the split is always the same.
+        methods: which of raw, pca, ica, nmf, symmetric-nmf, dictionary, autoencoder, autoencoder-samples, nonneg; by
+            default all.
         progress: show a progress bar on standard error.
 
     Example:
@@ -76,66 +56,54 @@ def compare(
         [16.0]
     """
     embedding = NonNegativeEmbedding() if embedding is None else embedding
-    checked_config(embedding.get_params(), 0)
-    if embedding.max_active is None:
-        raise InputError("max_active is None, expected a number: the autoencoder and dictionary learning need one")
-    n_components, max_active, max_iter = embedding.n_components, embedding.max_active, embedding.max_iter
-    if embedding.supervised:
-        raise InputError("supervised is True, expected False: the other methods are fitted without labels")
-    if not seeds or any(type(seed) is not int or not 0 <= seed < 2**32 for seed in seeds):
-        raise InputError(f"seeds is {list(seeds)}, expected whole numbers from 0 to 2³² - 1, at least one")
     names = _checked_names(methods)
+    settings = [_checked_settings(embedding, seed) for seed in _checked_seeds(seeds)]
     split = split_rows(vectors, pairs, labels, train_rows, test_rows)
     rows: dict[str, dict[str, list[float]]] = {name: {} for name in names}
-    notes: dict[str, None] = {}  # each once, in order
-    fits = [(name, seed) for name in names for seed in (seeds if METHODS[name].is_random else seeds[:1])]
-    with progress_bar(progress) as bar:
+    notes: dict[str, None] = {}  # an ordered set
+    fits = [(name, each) for name in names for each in (settings if METHODS[name].is_random else settings[:1])]
+    with progress_bar(progress) as bar, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # reported as a note instead
         task = bar.add_task("", total=len(fits))
-        for name, seed in fits:
+        for name, each in fits:
             bar.update(task, description=METHODS[name].title)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # a note says so instead
-                figures, said = _measured(name, split, Settings(n_components, max_active, max_iter, seed, embedding))
+            figures, new_notes = _measure(name, split, each)
             for column, value in figures.items():
                 rows[name].setdefault(column, []).append(value)
-            notes.update(dict.fromkeys(said))
+            notes.update(dict.fromkeys(new_notes))
             bar.advance(task)
-    protocol = {
-        "train_rows": len(split.train),
-        "test_rows": len(split.test),
-        "n_components": n_components,
-        "max_active": max_active,
-        "max_iter": max_iter,
-        "seeds": list(seeds),
-    }
+    protocol = {"train_rows": len(split.train), "test_rows": len(split.test), "seeds": list(seeds)}
+    protocol |= {name: getattr(settings[0], name) for name in ("n_components", "max_active", "max_iter")}
     filled = {column for row in rows.values() for column in row}
     return Comparison(rows, tuple(column for column in COLUMNS if column in filled), protocol, tuple(notes))
 
 
 def compare_files(vectors: str, pairs: str | None = None, labels: str | None = None, **settings: Any) -> Comparison:
-    """`compare`, of vectors, pairs and labels in files, as `convert_file` reads them."""
+    """Run `compare` on vectors, pairs and labels from files, as `convert_file` reads them."""
     given = open_inputs(vectors, pairs, labels, progress=settings.get("progress", True), with_ids=False)
     return compare(given.vectors, given.pairs, given.labels, **settings)
 
 
-def _measured(name: str, split: Split, settings: Settings) -> tuple[dict[str, float], list[str]]:
-    """Figures of one fit by column, and notes on it."""
+def _measure(name: str, split: Split, settings: Settings) -> tuple[dict[str, float], list[str]]:
+    """Fit one method; return its figures by column, and notes about the fit."""
     method, test, labels, notes = METHODS[name], split.test, split.test_labels, []
-    begun = time.perf_counter()
     if method.is_transductive:
         test, labels = test[:_TRANSDUCTIVE_ROWS], None if labels is None else labels[:_TRANSDUCTIVE_ROWS]
+        notes.append(
+            f"{method.title} cannot encode new rows: it was fitted on {len(test):,} test rows and evaluated on them."
+        )
+    start = time.perf_counter()
+    if method.is_transductive:
         fitted = method.fit(test, None, settings)
-        notes.append(f"{method.title} cannot encode new rows: fitted on {len(test):,} test rows and measured on them.")
     else:
         fitted = method.fit(split.train, split.train_pairs, settings)
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - start
     if fitted.stopped_at is not None:
         notes.append(f"{method.title} did not converge within {fitted.stopped_at} iterations.")
     codes = fitted.encode(test)
-    features = codes.shape[1]
     figures = {
-        "features": float(features),
-        "active": (1 - metrics.sparsity(codes)) * features,
+        "features": float(codes.shape[1]),
+        "active": (1 - metrics.sparsity(codes)) * codes.shape[1],
         "neighbours_kept": neighbours_kept(test, codes),
         "bytes": metrics.stored_bytes(codes),
         "seconds": seconds,
@@ -146,26 +114,42 @@ def _measured(name: str, split: Split, settings: Settings) -> tuple[dict[str, fl
         figures["consistency"] = consistency.supported
         figures["consistency_floor"] = consistency.floor
         figures["consistency_excess"] = consistency.excess
-    if method.is_transductive:
-        return figures, notes
+    if not method.is_transductive:
+        figures |= _measure_encoder(fitted, codes, split)
+    return figures, notes
+
+
+def _measure_encoder(fitted: Fitted, codes: Any, split: Split) -> dict[str, float]:
+    """Return the figures that need codes of other rows than the test rows."""
     train = fitted.encode(split.train)
-    figures["dead"] = float((~metrics.live_features(train)).sum())
-    if labels is not None and split.train_labels is not None:
-        told = split.train_labels >= 0
-        probe = LogisticRegression(C=1.0, max_iter=_PROBE_ITERATIONS)
-        probe.fit(normalize(train[told]), split.train_labels[told])
-        figures["probe"] = float(probe.score(normalize(codes[known]), labels[known]))
-        if probe.n_iter_.max() >= _PROBE_ITERATIONS:
-            notes.append(f"The probe of {method.title} did not converge within {_PROBE_ITERATIONS} iterations.")
+    figures = {"dead": float((~metrics.live_features(train)).sum())}
+    if split.train_labels is not None:
+        probe = probe_held_out(train, split.train_labels, codes, split.test_labels)
+        figures["probe"] = float("nan") if probe is None else probe.accuracy
     if split.test_pairs is not None:
         figures["recall_at_1"] = metrics.recall_at_k(fitted.encode(split.test_pairs), codes)
-    return figures, notes
+    return figures
 
 
 def _checked_names(methods: Sequence[str] | None) -> list[str]:
     names = list(METHODS) if methods is None else list(dict.fromkeys(methods))
     unknown = [name for name in names if name not in METHODS]
     if unknown or not names:
-        found = repr(unknown[0]) if unknown else "nothing"
+        found = repr(unknown[0]) if unknown else "no entry"
         raise InputError(f"methods has {found}, expected some of {', '.join(METHODS)}")
     return names
+
+
+def _checked_seeds(seeds: Sequence[int]) -> Sequence[int]:
+    if not seeds or any(type(seed) is not int or not 0 <= seed < 2**32 for seed in seeds):
+        raise InputError(f"seeds is {list(seeds)}, expected one or more whole numbers from 0 to 2³² - 1")
+    return seeds
+
+
+def _checked_settings(embedding: NonNegativeEmbedding, seed: int) -> Settings:
+    checked_config(embedding.get_params(), 0)
+    if embedding.max_active is None:
+        raise InputError("max_active is None, expected a number: the autoencoder and dictionary learning need one")
+    if embedding.supervised:
+        raise InputError("supervised is True, expected False: the other methods are fitted without labels")
+    return Settings(embedding.n_components, embedding.max_active, embedding.max_iter, seed, embedding)

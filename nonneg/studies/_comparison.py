@@ -1,28 +1,45 @@
-"""What comes of a comparison: figures by method and column, as a table, Markdown or JSON."""
+"""The result of `compare`: figures by method and column, as a table, Markdown or JSON."""
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.table import Table
 
 from nonneg.studies._peers import METHODS
 
+
+class Column(NamedTuple):
+    """A column of the table: its heading and how its values are formatted."""
+
+    heading: str
+    form: str
+
+
+# The figures of each method, all of codes of the test rows unless stated otherwise.
 COLUMNS = {
-    "features": ("features", "{:.0f}"),
-    "active": ("active", "{:.1f}"),
-    "dead": ("dead", "{:.0f}"),
-    "probe": ("probe", "{:.1%}"),
-    "consistency": ("consistency", "{:.3f}"),
-    "consistency_floor": ("chance", "{:.3f}"),
-    "consistency_excess": ("excess", "{:.3f}"),
-    "recall_at_1": ("recall@1", "{:.3f}"),
-    "neighbours_kept": ("neighbours kept", "{:.3f}"),
-    "bytes": ("bytes", "{:,.0f}"),
-    "seconds": ("seconds", "{:.1f}"),
+    "features": Column("features", "{:.0f}"),
+    # active features per row
+    "active": Column("active", "{:.1f}"),
+    # features that are active on no train row of the vectors
+    "dead": Column("dead", "{:.0f}"),
+    # accuracy of `linear_probe`, fitted on the train rows of the vectors
+    "probe": Column("probe", "{:.1%}"),
+    # class consistency of features active on 10 rows or more; with permuted labels; the difference
+    "consistency": Column("consistency", "{:.3f}"),
+    "consistency_floor": Column("chance", "{:.3f}"),
+    "consistency_excess": Column("excess", "{:.3f}"),
+    # how often a row of the pairs finds its own row among all rows of the vectors, by cosine
+    "recall_at_1": Column("recall@1", "{:.3f}"),
+    # share of the 10 nearest rows that are the same for vectors and codes
+    "neighbours_kept": Column("neighbours kept", "{:.3f}"),
+    # size of a row: 8 bytes per active feature if under half are active, otherwise 4 per feature
+    "bytes": Column("bytes", "{:,.0f}"),
+    # duration of the fit
+    "seconds": Column("seconds", "{:.1f}"),
 }
 
 
@@ -31,11 +48,10 @@ class Comparison:
     """Figures of several methods on the same held-out rows. It prints as a table with rich.
 
     Attributes:
-        rows: method to column to its values, one a seed. A column that a method cannot fill is left out of its row.
-        columns: those that could be measured, in order: without labels there is no probe and no consistency,
-            without pairs no recall@1.
-        protocol: rows of both splits, settings and seeds.
-        notes: what a reader of the table has to know, such as peers that did not converge.
+        rows: method to column to its values, one per seed. A row lacks the columns that its method cannot fill.
+        columns: the measured columns, in order: probe and consistency need labels, recall@1 needs pairs.
+        protocol: number of rows of both parts, settings and seeds.
+        notes: remarks about the table, such as methods that did not converge.
     """
 
     rows: Mapping[str, Mapping[str, list[float]]]
@@ -44,14 +60,14 @@ class Comparison:
     notes: tuple[str, ...]
 
     def markdown(self) -> str:
-        """The table in Markdown, notes below it."""
-        headings = ["", *(COLUMNS[column][0] for column in self.columns)]
+        """Return the table in Markdown, with the notes below it."""
+        headings = ["", *(COLUMNS[column].heading for column in self.columns)]
         lines = [headings, ["---", *["---:"] * len(self.columns)], *self._cells()]
         table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
         return "\n".join([table, "", *(f"- {note}" for note in (self._setting(), *self.notes))]) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON: all values, means and standard errors; what cannot be measured is null."""
+        """Return plain JSON: all values, means and standard errors; null for figures that could not be measured."""
         methods = {
             name: {
                 column: {
@@ -70,21 +86,21 @@ class Comparison:
         table = Table(box=None, pad_edge=False, header_style="bold", caption=caption, caption_justify="left")
         table.add_column("on held-out rows")
         for column in self.columns:
-            table.add_column(COLUMNS[column][0], justify="right")
+            table.add_column(COLUMNS[column].heading, justify="right")
         for cells in self._cells():
             table.add_row(*cells)
         return table
 
     def _cells(self) -> Iterator[list[str]]:
         for name, row in self.rows.items():
-            yield [METHODS[name].title, *(_cell(row.get(column, []), COLUMNS[column][1]) for column in self.columns)]
+            yield [METHODS[name].title, *(_cell(row.get(column, []), COLUMNS[column].form) for column in self.columns)]
 
     def _setting(self) -> str:
-        told = self.protocol
-        seeds = ", ".join(map(str, told["seeds"]))
+        p = self.protocol
+        seeds = ", ".join(map(str, p["seeds"]))
         return (
-            f"{told['train_rows']:,} train and {told['test_rows']:,} test rows, {told['n_components']:,} features of"
-            f" which {told['max_active']} may be active, {'seeds' if len(told['seeds']) > 1 else 'seed'} {seeds}."
+            f"{p['train_rows']:,} train and {p['test_rows']:,} test rows, {p['n_components']:,} features, at most"
+            f" {p['max_active']} active, {'seeds' if len(p['seeds']) > 1 else 'seed'} {seeds}."
         )
 
 
@@ -93,11 +109,11 @@ def _standard_error(values: list[float]) -> float:
 
 
 def _cell(values: list[float], form: str) -> str:
-    """The mean and, of several values, its standard error; a dash where nothing was or could be measured."""
+    """Return the mean, with its standard error for several values; a dash if there is no value."""
     if not values or math.isnan(mean := fmean(values)):
         return "—"
-    told = form.format(mean)
-    return f"{told} ± {form.format(_standard_error(values))}" if len(values) > 1 else told
+    text = form.format(mean)
+    return f"{text} ± {form.format(_standard_error(values))}" if len(values) > 1 else text
 
 
 def _or_none(value: float) -> float | None:

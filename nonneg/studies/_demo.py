@@ -1,4 +1,4 @@
-"""The demo: contrastive learning without and with non-negativity, all else equal, side by side."""
+"""The demo: contrastive learning without and with non-negativity, side by side, all else equal."""
 
 import dataclasses
 import json
@@ -23,40 +23,44 @@ from nonneg.training import TrainConfig, load_recipe, read_environment, read_log
 
 RESULTS, REPORT = "results.json", "report.html"
 _DESCRIPTIONS = {
-    "CL": "Plain contrastive learning: features are free up to a rotation, so a single one means nothing.",
-    "NCL": "The same with a non-negative map at the projector's end: that is all the difference.",
+    "CL": "Plain contrastive learning: features are determined only up to a rotation, so a single one means nothing.",
+    "NCL": "The same with a non-negative map at the end of the projector. This is the only difference.",
 }
-_FOLLOWS = 0.8  # a feature follows a factor if this share of the samples it is active on has the same value
+_FOLLOWS = 0.8  # a feature follows a factor if this share of its active samples has the same value
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one side of the comparison."""
+    """Results of one side of the comparison."""
 
     name: str
     run: Path
     projector: Features
     figures: Mapping[str, float]
     meanings: Mapping[int, Mapping[str, str]]
-    """Feature to the factors it follows and their values; empty where no factors are known."""
+    """Feature to the factors it follows and their values; empty if no factors are known."""
     chance_followers: Mapping[str, float]
-    """Factor to how many features would follow it by chance."""
+    """Factor to the number of features that would follow it by chance."""
 
 
 def demo(
-    data: str = "digits", out: str | Path = "runs/demo", seed: int = 0, overwrite: bool = False, epochs: int = 0
+    data: str = "digits",
+    out: str | Path = "runs/demo",
+    seed: int = 0,
+    overwrite: bool = False,
+    epochs: int | None = None,
 ) -> list[Outcome]:
     """Train CL and NCL with the same seed and budget, measure both, print a table and write a report.
 
     Args:
         data: the recipe, digits or shapes.
         out: folder for both runs, both features, `results.json` and `report.html`.
-        seed: of weights, order and views.
+        seed: seed of weights, order and views.
         overwrite: replace an earlier demo in that folder.
-        epochs: train so many instead of the recipe's; 0 keeps the recipe's.
+        epochs: number of epochs; by default the recipe's.
     """
     config = dataclasses.replace(load_recipe(data), seed=seed)
-    if epochs:
+    if epochs is not None:
         config = dataclasses.replace(config, epochs=epochs, warmup_epochs=min(config.warmup_epochs, epochs))
     configs = {"CL": dataclasses.replace(config, rectify="none", top_k=0), "NCL": config}
     about = {"made_by": "nonneg demo", "data": data, "seed": seed}
@@ -66,7 +70,7 @@ def demo(
     outcomes = []
     for name, side in configs.items():
         run = train(side, folder / name.lower(), title=f"{name:>3}")
-        outcomes.append(_measured(name, run, side, test, folder))
+        outcomes.append(_measure(name, run, side, test, folder))
     table = _table(outcomes, test)
     sides = {o.name: {**o.figures, "follows": o.meanings} for o in outcomes}
     write_atomically(folder / RESULTS, json.dumps({**about, "finished": True, **sides}, indent=1).encode())
@@ -75,11 +79,12 @@ def demo(
     return outcomes
 
 
-def _measured(name: str, run: Path, config: TrainConfig, test: Source, folder: Path) -> Outcome:
+def _measure(name: str, run: Path, config: TrainConfig, test: Source, folder: Path) -> Outcome:
     model = load(run)
-    fitted_on, told = model.embed(open_source(config.data, "train"), "both", media=False), model.embed(test, "both")
-    probes = {layer: linear_probe(fitted_on[layer], features) for layer, features in told.items()}
-    features = told["projector"]
+    train_layers = model.embed(open_source(config.data, "train"), "both", media=False)
+    test_layers = model.embed(test, "both")
+    probes = {layer: linear_probe(train_layers[layer], features) for layer, features in test_layers.items()}
+    features = test_layers["projector"]
     features.save(folder / f"{name.lower()}.features")
     codes, labels = features.codes, features.labels
     consistency = metrics.class_consistency(codes, labels)
@@ -102,10 +107,10 @@ def _measured(name: str, run: Path, config: TrainConfig, test: Source, folder: P
 
 
 def _meanings(features: Features, test: Source) -> tuple[dict[int, dict[str, str]], dict[str, float]]:
-    """Of each feature the factors it follows, and of each factor how many would follow it by chance.
+    """Return the factors that each feature follows, and how many features would follow each factor by chance.
 
-    A feature follows a factor if one value of it is on nearly all of the samples the feature is active
-    on, which must be at least 10. By chance: the same count with the factor's values permuted.
+    A feature follows a factor if nearly all samples on which it is active, at least 10, have the same value of the
+    factor. The chance count is the same with permuted values.
     """
     meanings: dict[int, dict[str, str]] = {}
     chance = {}
@@ -129,31 +134,38 @@ def _table(outcomes: list[Outcome], test: Source) -> Table:
         return label, tuple(form.format(**o.figures, value=o.figures[key]) for o in outcomes), meaning
 
     rows = [
-        row("linear probe, encoder", "labels a linear map reads off the encoder", "{value:.1%}", "probe_encoder"),
-        row("linear probe, projector", "the same off the features themselves", "{value:.1%}", "probe_projector"),
+        row(
+            "linear probe, encoder",
+            "labels that a linear map predicts",
+            "{value:.1%}",
+            "probe_encoder",
+        ),
+        row("linear probe, projector", "the same, from the features themselves", "{value:.1%}", "probe_projector"),
         row(
             "class consistency",
-            "share of a feature's commonest class where it is active",
+            "share of the most common class among the samples on which a feature is active",
             "{value:.1%}",
             "class_consistency",
         ),
         row(
             "… with 10 or more active",
-            "without features that fire too rarely to judge; beside chance (labels permuted)",
+            "without features that are active too rarely; in brackets with permuted labels",
             "{value:.1%} (chance {class_consistency_floor:.1%})",
             "class_consistency_supported",
         ),
-        row("sparsity", "share of a sample's features that are off", "{value:.1%}", "sparsity"),
-        row("correlation", "mean overlap of two live features", "{value:.3f}", "correlation"),
-        row("effective rank", "how many directions the features use", "{value:.1f}", "effective_rank"),
+        row("sparsity", "share of a sample's features that are inactive", "{value:.1%}", "sparsity"),
+        row("correlation", "mean cosine of two live features", "{value:.3f}", "correlation"),
+        row("effective rank", "number of directions that the features use", "{value:.1f}", "effective_rank"),
         row("live features", "active on at least one sample", "{value:.0f} of {features:.0f}", "live"),
-        row("precision@10", "nearest neighbours of the same class", "{value:.1%}", "precision_at_10"),
+        row("precision@10", "share of nearest neighbours of the same class", "{value:.1%}", "precision_at_10"),
     ]
     for factor in test.factors:
         counts = [sum(factor in meaning for meaning in o.meanings.values()) for o in outcomes]
         cells = tuple(f"{n} (chance {o.chance_followers[factor]:.1f})" for n, o in zip(counts, outcomes, strict=True))
         names = ", ".join(test.factor_names[factor])
-        rows.append((f"features that follow {factor}", cells, f"{_FOLLOWS:.0%} of active samples alike: {names}"))
+        rows.append(
+            (f"features that follow {factor}", cells, f"{_FOLLOWS:.0%} of active samples share a value: {names}")
+        )
     rows.append(row("training time", "", "{value:.0f} s", "seconds"))
     return Table(tuple(o.name for o in outcomes), tuple(rows))
 
@@ -165,9 +177,9 @@ def _notes(outcome: Outcome) -> dict[int, str]:
 def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: TrainConfig, test: Source) -> None:
     made = read_environment(outcomes[0].run)
     facts = {
-        "data": f"{config.data}; figures and pictures on {len(test)} held-out samples",
+        "data": f"{config.data}; figures and pictures of {len(test)} held-out samples",
         "training": f"{config.epochs} epochs, batch {config.batch_size}, seed {config.seed}, the same for both",
-        "layer": "projector output, except where the table says encoder",
+        "layer": "projector output, unless the table says encoder",
         "probe": "logistic regression on cached features, regularisation chosen on a split of the training set",
         "hardware": f"{made['device']}; {made['cores']} cores, {made['threads']} threads",
         "software": ", ".join(f"{name} {version}" for name, version in made["packages"].items()),
@@ -177,7 +189,7 @@ def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: Tra
     sides = [Side(o.name, _DESCRIPTIONS[o.name], o.projector, read_log(o.run), _notes(o)) for o in outcomes]
     lead = (
         "Two networks trained on the same data with the same seed and budget. The only difference is a non-negative"
-        " map at the end of the second one's projector."
+        " map at the end of the projector of the second one."
     )
     write_report(path, f"Readable features: CL and NCL on {config.data}", lead, sides, table, facts)
 
@@ -192,5 +204,5 @@ def _print(table: Table, folder: Path) -> None:
     console = Console()
     console.print(shown)
     console.print(
-        f"\nSee what the features stand for: open {folder / REPORT}", soft_wrap=True, highlight=False, markup=False
+        f"\nTo see what the features mean, open {folder / REPORT}", soft_wrap=True, highlight=False, markup=False
     )

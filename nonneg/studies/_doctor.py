@@ -1,37 +1,33 @@
-"""The doctor: what a set of features is worth, in plain words, and whether non-negativity would help it."""
+"""The doctor: what a set of features is worth, and whether non-negativity would help."""
 
 import dataclasses
-import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-import torch
 from rich.console import Console
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import StandardScaler
 
 from nonneg import metrics
-from nonneg.codes import unit_rows as unit
-from nonneg.convert import NonNegativeEmbedding, have_one_direction, neighbours_kept
+from nonneg.codes import active, row_lengths, unit_rows
+from nonneg.convert import NonNegativeEmbedding, neighbours_kept
 from nonneg.errors import InputError
-from nonneg.studies._diagnosis import Conversion, Diagnosis, Finding, Reading
-from nonneg.studies._doctor_words import axes_of, findings_on, margin_of, outcome_of, verdict_on
+from nonneg.labels import UNLABELLED, is_labelled, label_numbers
+from nonneg.studies._diagnosis import Conversion, Diagnosis, FeatureStatistics, Finding
+from nonneg.studies._findings import classify_axes, classify_conversion, findings_for, margin_for, verdict_for
+from nonneg.studies._held_out import are_parallel, probe_held_out
 
 Array = npt.NDArray[Any]
 
-_LEAST_ROWS, _FEW_ROWS = 100, 1_000
-_SEEN, _HELD_OUT, _FITTED = 5_000, 5_000, 20_000  # rows, at most
-_ENTRIES = 20_000_000  # of a dense matrix that is looked at as a whole
-_AXES = 1_024  # rotated ones that are looked at, at most
-_NARROW = 256  # features: where there are fewer, several rotations are looked at
-_STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)  # inverse regularisation of the probe
-
-_DENSE = 0.5  # of the rows: a feature that is active on more of them is dense
-_SPARSE = 2 / 3  # of the entries off and none negative: the features are judged as they are
-_STRONGEST = 0.05  # of the rows
+_MIN_ROWS, _FEW_ROWS = 100, 1_000
+_MAX_SEEN, _MAX_HELD_OUT, _MAX_FITTED = 5_000, 5_000, 20_000  # rows
+_MAX_ENTRIES = 20_000_000  # of a dense matrix that is examined as a whole
+_MAX_AXES = 1_024  # rotated axes that are examined
+_MIN_AXES = 256  # with fewer features, several rotations are examined
+_MAX_PROBE_WIDTH = 4_096  # the probe takes time cubic in the width
+_DENSE = 0.5  # a feature that is active on more than this share of the rows is dense
+_SPARSE = 2 / 3  # non-negative features with this share of inactive entries are not converted
+_STRONGEST = 0.05  # share of a feature's rows that count as its strongest
 
 
 def diagnose(
@@ -48,14 +44,14 @@ def diagnose(
     """Say what an embedding's features are worth, and whether a non-negative version of them is worth having.
 
     Args:
-        vectors: `(rows, features)`: an array, a memory map or SciPy sparse.
-        labels: `(rows,)` integers or strings; negative integers are unlabelled.
-        name: what the vectors are called.
-        n_components: features of the non-negative version; four times the width, but 64 to 1,024, if left out.
-        max_active: how many of them may be active on a row; None for no limit.
-        max_iter: steps of its fit.
-        seed: of the rows that are drawn, the rotation and the fit.
-        progress: show what is being done.
+        vectors: `(rows, features)`: an array, a memory map or a SciPy sparse matrix.
+        labels: `(rows,)` whole numbers or strings; negative numbers, NaN, None and "" are unlabelled.
+        name: what to call the vectors in messages and tables.
+        n_components: features of the non-negative version; by default four times the width, but 64 to 1,024.
+        max_active: maximum number of them that are active per row; None for no limit.
+        max_iter: number of training steps of the non-negative version.
+        seed: seed of the drawn rows, the rotation and the fit.
+        progress: show the current step on standard error.
 
     Example:
         >>> from sklearn.datasets import load_digits
@@ -65,61 +61,44 @@ def diagnose(
         ('sparse', 0.49, 0.0)
     """
     for argument, value in (("n_components", n_components), ("max_active", max_active), ("max_iter", max_iter)):
-        is_left_out = value is None and argument != "max_iter"
-        if not is_left_out and not (isinstance(value, int | np.integer) and value >= 1):
+        is_default = value is None and argument != "max_iter"
+        if not is_default and not (isinstance(value, int | np.integer) and value >= 1):
             raise InputError(f"{argument} is {value!r}, expected a whole number, at least 1")
     x = _checked_vectors(vectors, name)
     rows, features = x.shape
     y, notes = _checked_labels(labels, rows, name)
     rng = np.random.default_rng(seed)
-    waiting = Console(stderr=True, quiet=not progress)
-    with waiting.status(f"counting over {rows:,} rows"):
-        counts, empty, negative = _counted(x, name)
-    drawn = rng.choice(rows, min(rows, _HELD_OUT + _FITTED), replace=False)
-    at_once = min(_SEEN, max(_FEW_ROWS, _ENTRIES // features))
-    seen = drawn[: _SEEN if sp.issparse(x) else at_once]
-    z, seen_y = _float32(x[seen]), None if y is None else y[seen]
-    with waiting.status(f"looking at {len(seen):,} rows"):
-        whole = _dense(z[:at_once])
-        units = unit(torch.from_numpy(whole))
-        if have_one_direction(units, units[0]):
-            raise InputError(f"{name} has rows that all point in one direction, expected rows that differ")
-        rank, correlation = metrics.effective_rank(whole), metrics.correlation(_some_columns(whole))
-        given, rotated = _reading(z, seen_y), _reading(_rotated(z, rng), seen_y)
-    active = float(counts.sum() / rows)
+    console = Console(stderr=True, quiet=not progress)
+    with console.status(f"counting active features over {rows:,} rows"):
+        counts = _count(x, name)
+    drawn = rng.choice(rows, min(rows, _MAX_HELD_OUT + _MAX_FITTED), replace=False)
+    with console.status("examining single features"):
+        examined = _examine(x, y, counts, drawn[:_MAX_SEEN], rng, name)
     conversion = None
-    if negative or 1 - active / features < _SPARSE:
-        held_out, fitted = np.split(drawn, [min(_HELD_OUT, len(drawn) // 4)])
-        fitted = fitted[: max(_FEW_ROWS, 10 * _ENTRIES // features)]
-        width = n_components or min(1024, max(64, 4 * features), len(fitted))
-        embedding = NonNegativeEmbedding(width, max_active, max_iter=max_iter, random_state=seed, verbose=progress)
-        embedding.fit(_dense(_float32(x[fitted])))
-        with waiting.status("comparing before and after"):
-            conversion = _compared(embedding, x, y, fitted, held_out)
-    figures = Diagnosis(
+    if counts.negative or 1 - counts.rows_active.sum() / (rows * features) < _SPARSE:
+        embedding = NonNegativeEmbedding(
+            n_components or 0, max_active, max_iter=max_iter, random_state=seed, verbose=progress
+        )
+        conversion = _convert(embedding, x, y, drawn, console)
+    diagnosis = Diagnosis(
         name=name,
         rows=rows,
         features=features,
-        rows_seen=len(seen),
         classes=0 if y is None else int(y.max()) + 1,
-        negative=negative / (rows * features),
-        dead=int((counts == 0).sum()),
-        dense=int((counts > _DENSE * rows).sum()),
-        empty=empty,
-        active=active,
-        effective_rank=rank,
-        rank_limit=min(int((counts > 0).sum()), len(whole)),
-        correlation=correlation,
-        given=given,
-        rotated=rotated,
-        axes=axes_of(given, rotated, margin_of(len(seen))),
+        negative=counts.negative / (rows * features),
+        dead=int((counts.rows_active == 0).sum()),
+        dense=int((counts.rows_active > _DENSE * rows).sum()),
+        empty=counts.empty,
+        active=float(counts.rows_active.sum() / rows),
         conversion=conversion,
-        non_negativity=outcome_of(given, conversion),
+        non_negativity=classify_conversion(examined["given"], conversion),
+        **examined,
     )
-    return dataclasses.replace(figures, findings=(*notes, *findings_on(figures)), verdict=verdict_on(figures))
+    findings = (*notes, *findings_for(diagnosis))
+    return dataclasses.replace(diagnosis, findings=findings, verdict=verdict_for(diagnosis))
 
 
-# What comes in
+# Checks
 
 
 def _checked_vectors(vectors: Any, name: str) -> Any:
@@ -131,56 +110,57 @@ def _checked_vectors(vectors: Any, name: str) -> Any:
         raise InputError(f"{name} has shape {x.shape}, expected (rows, features)")
     if x.dtype.kind not in "fiub":
         raise InputError(f"{name} holds {x.dtype}, expected real numbers")
-    if x.shape[0] < _LEAST_ROWS:
-        raise InputError(f"{name} has {x.shape[0]} rows, expected at least {_LEAST_ROWS}")
+    if x.shape[0] < _MIN_ROWS:
+        raise InputError(f"{name} has {x.shape[0]} rows, expected at least {_MIN_ROWS}")
     return x
 
 
 def _checked_labels(labels: Any, rows: int, name: str) -> tuple[Array | None, list[Finding]]:
-    """Classes 0, 1, … of the rows, -1 for none, `(rows,)`; None where they are of no use, and then why."""
+    """Return class numbers `(rows,)`, -1 for unlabelled rows, or None for unusable labels; and notes about them."""
     if labels is None:
         return None, []
-    given = np.asarray(labels)
-    if given.shape != (rows,):
-        raise InputError(f"labels has shape {given.shape}, expected ({rows},), one for each row of {name}")
-    if given.dtype.kind not in "iubUSO":
-        raise InputError(f"labels holds {given.dtype}, expected integers or strings")
-    is_labelled = given >= 0 if given.dtype.kind == "i" else np.ones(rows, bool)
-    names, numbers = np.unique(given[is_labelled].astype(str), return_inverse=True)
-    if len(names) < 2 or len(numbers) < 5 * len(names):
-        found = f"{len(names):,} {'class' if len(names) == 1 else 'classes'} on {len(numbers):,} rows"
-        expected = "2 classes or more, of 5 rows or more on average"
-        return None, [Finding("note", f"The labels name {found}, expected {expected}: they were left aside.")]
-    y = np.full(rows, -1)
-    y[is_labelled] = numbers
-    missing = rows - len(numbers)
-    without = f"{missing:,} of {rows:,} rows have no label: figures about classes are without them."
-    return y, [Finding("note", without)] if missing else []
+    if np.shape(labels) != (rows,):
+        raise InputError(f"labels has shape {np.shape(labels)}, expected ({rows},), one for each row of {name}")
+    y, names = label_numbers(labels) if is_labelled(labels).any() else (np.full(rows, UNLABELLED), ())
+    labelled = int((y >= 0).sum())
+    if len(names) < 2 or labelled < 5 * len(names):
+        found = f"{len(names):,} {'class' if len(names) == 1 else 'classes'} on {labelled:,} rows"
+        expected = "at least 2 classes with 5 rows each on average"
+        return None, [Finding("note", f"The labels were ignored: they name {found}, expected {expected}.")]
+    note = f"{rows - labelled:,} of {rows:,} rows have no label and are left out of all figures about classes."
+    return y, [Finding("note", note)] if labelled < rows else []
 
 
-def _counted(x: Any, name: str) -> tuple[Array, int, int]:
-    """On how many rows each feature is active; how many rows have none active; how many entries are negative."""
+class _Counts(NamedTuple):
+    """Rows on which each feature is active `(features,)`, rows without an active feature, negative active entries."""
+
+    rows_active: Array
+    empty: int
+    negative: int
+
+
+def _count(x: Any, name: str) -> _Counts:
     rows, features = x.shape
-    counts, empty, negative = np.zeros(features, np.int64), 0, 0
+    rows_active, empty, negative = np.zeros(features, np.int64), 0, 0
     broken: list[int] = []
     size = max(1, 4_000_000 // features)
     for start in range(0, rows, size):
-        block = sp.coo_array(_float32(x[start : start + size]))
-        values = block.data.astype(np.float64)
-        broken += np.unique(block.row[~np.isfinite(values)] + start).tolist()
-        squares = np.bincount(block.row, np.square(values), block.shape[0])
-        threshold = metrics.EPSILON * np.sqrt(squares)[block.row]
-        is_active = np.abs(values) > threshold
-        counts += np.bincount(block.col[is_active], minlength=features)
-        empty += block.shape[0] - len(np.unique(block.row[is_active]))
-        negative += int((values < -threshold).sum())
+        block = _float32(x[start : start + size])
+        is_broken = ~np.isfinite(row_lengths(block))
+        broken += (np.flatnonzero(is_broken) + start).tolist()
+        if is_broken.any():
+            continue
+        is_active = active(block)
+        rows_active += is_active.sum(0)
+        empty += int((is_active.sum(1) == 0).sum())
+        negative += int((block * is_active < 0).sum())
     if broken:
-        named = ", ".join(map(str, broken[:3])) + ", …" * (len(broken) > 3)
+        examples = ", ".join(map(str, broken[:3])) + ", …" * (len(broken) > 3)
         raise InputError(
             f"{name} holds NaN, infinity or numbers too large for float32 in {len(broken):,} of {rows:,} rows"
-            f" ({named}), expected finite numbers"
+            f" ({examples}), expected finite numbers"
         )
-    return counts, empty, negative
+    return _Counts(rows_active, empty, negative)
 
 
 def _float32(x: Any) -> Any:
@@ -192,38 +172,59 @@ def _dense(z: Any) -> Array:
     return np.asarray(z.toarray() if sp.issparse(z) else z)
 
 
+# Figures
+
+
+def _examine(
+    x: Any, y: Array | None, counts: _Counts, drawn: Array, rng: np.random.Generator, name: str
+) -> dict[str, Any]:
+    """Return the figures of `Diagnosis` that come from a sample of the rows."""
+    at_once = min(_MAX_SEEN, max(_FEW_ROWS, _MAX_ENTRIES // x.shape[1]))
+    drawn = drawn if sp.issparse(x) else drawn[:at_once]
+    z, labels = _float32(x[drawn]), None if y is None else y[drawn]
+    whole = _dense(z[:at_once])
+    if are_parallel(unit_rows(whole)):
+        raise InputError(f"{name} has rows that all point in one direction, expected rows that differ")
+    given, rotated = _statistics(z, labels), _statistics(_rotate(z, rng), labels)
+    return {
+        "rows_seen": len(drawn),
+        "effective_rank": metrics.effective_rank(whole),
+        "rank_limit": min(int((counts.rows_active > 0).sum()), len(whole)),
+        "correlation": metrics.correlation(_some_columns(whole)),
+        "given": given,
+        "rotated": rotated,
+        "axes": classify_axes(given, rotated, margin_for(len(drawn))),
+    }
+
+
 def _some_columns(z: Any) -> Array:
-    """All columns, or 1,024 spread over those that are not empty; dense."""
-    if z.shape[1] <= _AXES:
+    """Return all columns, or 1,024 evenly spaced ones among those that are not empty, as a dense matrix."""
+    if z.shape[1] <= _MAX_AXES:
         return _dense(z)
     filled = np.unique(z.indices) if sp.issparse(z) else np.flatnonzero(z.any(0))
-    return _dense(z[:, filled[np.linspace(0, len(filled) - 1, min(_AXES, len(filled))).astype(int)]])
+    return _dense(z[:, filled[np.linspace(0, len(filled) - 1, min(_MAX_AXES, len(filled))).astype(int)]])
 
 
-# What is measured
-
-
-def _reading(z: Any, labels: Array | None) -> Reading:
-    """Of `(rows, features)`, dense or sparse."""
+def _statistics(z: Any, labels: Array | None) -> FeatureStatistics:
     part = _some_columns(z)
     deviation = part - part.mean(0, dtype=np.float64)
     variance = np.square(deviation).mean(0)
     varies = variance > 0
-    peaks = np.square(np.square(deviation[:, varies])).mean(0) / np.square(variance[varies])
-    reading = Reading(metrics.sparsity(z), float(np.median(peaks)) if varies.any() else 1.0)
+    kurtosis = np.square(np.square(deviation[:, varies])).mean(0) / np.square(variance[varies])
+    statistics = FeatureStatistics(metrics.sparsity(z), float(np.median(kurtosis)) if varies.any() else 1.0)
     if labels is None or (labels >= 0).sum() < 10:
-        return reading
+        return statistics
     known = np.flatnonzero(labels >= 0)
     plain = metrics.class_consistency(z[known], labels[known])
     strongest = metrics.class_consistency(_strongest(part[known]), labels[known])
     if not plain.n_supported or not strongest.n_supported:
-        return reading
+        return statistics
     figures = {"consistency": plain.supported, "floor": plain.floor, "excess": plain.excess}
-    return dataclasses.replace(reading, **figures, strongest_excess=strongest.excess)
+    return dataclasses.replace(statistics, **figures, strongest_excess=strongest.excess)
 
 
 def _strongest(z: Array) -> Any:
-    """1 for the rows that a feature is largest on, as far as it is above 0 there; sparse, of the same shape."""
+    """Return 1 where a row is among the strongest positive ones of a feature, else 0; sparse, same shape."""
     count = max(10, int(_STRONGEST * len(z)))
     rows = np.argpartition(-z, count - 1, axis=0)[:count]
     is_positive = np.take_along_axis(z, rows, 0) > 0
@@ -232,15 +233,26 @@ def _strongest(z: Array) -> Any:
     return sp.csr_array((np.ones(len(chosen[0])), chosen), shape=z.shape)
 
 
-def _rotated(z: Any, rng: np.random.Generator) -> Array:
-    """Rows after a random rotation; of narrow ones after several, side by side; of wide ones some of the axes."""
-    shape = z.shape[1], min(z.shape[1], _AXES)
-    rotations = [np.linalg.qr(rng.standard_normal(shape))[0] for _ in range(-(-_NARROW // shape[0]))]
+def _rotate(z: Any, rng: np.random.Generator) -> Array:
+    """Rotate rows at random: narrow ones several times, side by side; for wide ones only some of the axes."""
+    shape = z.shape[1], min(z.shape[1], _MAX_AXES)
+    rotations = [np.linalg.qr(rng.standard_normal(shape))[0] for _ in range(-(-_MIN_AXES // shape[0]))]
     return np.asarray(z @ np.hstack(rotations).astype(np.float32))
 
 
-def _compared(embedding: NonNegativeEmbedding, x: Any, y: Array | None, fitted: Array, held_out: Array) -> Conversion:
-    """The vectors and their codes, on the rows held out."""
+def _convert(embedding: NonNegativeEmbedding, x: Any, y: Array | None, drawn: Array, console: Console) -> Conversion:
+    """Fit the embedding, with a suitable `n_components` for 0, on most drawn rows; compare on the others."""
+    features = x.shape[1]
+    held_out, fitted = np.split(drawn, [min(_MAX_HELD_OUT, len(drawn) // 4)])
+    fitted = fitted[: max(_FEW_ROWS, 10 * _MAX_ENTRIES // features)]
+    embedding.n_components = embedding.n_components or min(1024, max(64, 4 * features), len(fitted))
+    embedding.fit(_dense(_float32(x[fitted])))
+    with console.status("comparing the vectors with their non-negative version"):
+        return _compare(embedding, x, y, fitted, held_out)
+
+
+def _compare(embedding: NonNegativeEmbedding, x: Any, y: Array | None, fitted: Array, held_out: Array) -> Conversion:
+    """Compare the vectors with their codes on the held-out rows."""
     before = _dense(_float32(x[held_out]))
     after = embedding.transform(before)
     k = max(2, min(10, len(held_out) // 20))
@@ -251,44 +263,27 @@ def _compared(embedding: NonNegativeEmbedding, x: Any, y: Array | None, fitted: 
         max_active=embedding.max_active,
         max_iter=embedding.max_iter,
         dead=embedding.report_.dead,
-        reading=_reading(after, None if y is None else y[held_out]),
+        statistics=_statistics(after, None if y is None else y[held_out]),
         neighbours=k,
         neighbours_kept=neighbours_kept(before, after, k=k),
         neighbours_by_chance=k / (len(held_out) - 1),
     )
-    if y is None:
-        return conversion
-    fitted, is_known = fitted[y[fitted] >= 0], y[held_out] >= 0
-    aside, rest = np.split(fitted, [len(fitted) // 5])
-    if len(np.unique(y[rest])) < 2 or not len(aside) or not is_known.any():
+    if y is None or max(before.shape[1], after.shape[1]) > _MAX_PROBE_WIDTH:
         return conversion
     train = _dense(_float32(x[fitted]))
-    truth = y[held_out][is_known]
-    hits = [
-        _predicted(some, y[fitted], len(aside), others[is_known]) == truth
-        for some, others in ((train, before), (embedding.transform(train), after))
+    probes = [
+        probe_held_out(fit, y[fitted], test, y[held_out])
+        for fit, test in ((train, before), (embedding.transform(train), after))
     ]
-    difference = hits[1].astype(float) - hits[0]
+    if probes[0] is None or probes[1] is None:
+        return conversion
+    truth = y[held_out][y[held_out] >= 0]
+    difference = probes[1].hits.astype(float) - probes[0].hits
     return dataclasses.replace(
         conversion,
         commonest=float(np.bincount(truth).max() / len(truth)),
-        probe_before=float(hits[0].mean()),
-        probe_after=float(hits[1].mean()),
+        probe_before=probes[0].accuracy,
+        probe_after=probes[1].accuracy,
         probe_difference=float(difference.mean()),
         probe_error=float(difference.std() / np.sqrt(len(difference))),
     )
-
-
-def _predicted(train: Any, labels: Array, aside: int, test: Any) -> Array:
-    """Classes by logistic regression on standardised features, as regularised as does best on the first rows."""
-    # Centring would fill sparse codes, and changes nothing: the intercept takes it up.
-    scaler = StandardScaler(with_mean=not sp.issparse(train))
-    train, test = scaler.fit_transform(train), scaler.transform(test)
-
-    def fitted(strength: float, start: int) -> LogisticRegression:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return LogisticRegression(C=strength, max_iter=300).fit(train[start:], labels[start:])
-
-    scores = {strength: fitted(strength, aside).score(train[:aside], labels[:aside]) for strength in _STRENGTHS}
-    return np.asarray(fitted(max(scores, key=scores.__getitem__), 0).predict(test))

@@ -1,4 +1,4 @@
-"""`nonneg doctor`: finds the vectors that were named, wherever they are, and has them diagnosed."""
+"""`nonneg doctor`: open a file, a features folder or a run, and diagnose its features."""
 
 from pathlib import Path
 from typing import Any
@@ -18,20 +18,21 @@ from nonneg.trials import test_source
 def examine(subject: str, labels: str | None = None, **settings: Any) -> Diagnosis:
     """Diagnose a file of vectors, a features folder, a run of `nonneg convert` or a trained run.
 
-    Of a trained run the features of its test images are judged, or of all images of data without splits.
+    For a trained run, the features of its test images are diagnosed, or of all images if its data has no splits.
 
     Args:
-        subject: its path; of a file with several arrays, `file.npz:name`.
-        labels: a file of labels, one a row; those of the features or the run if left out.
+        subject: its path; `file.npz:name` for a file with several arrays.
+        labels: a file with one label per row; by default the labels of the features or the run.
         **settings: as for `diagnose`.
     """
-    vectors, known = _opened(subject)
+    vectors, known = _open(subject)
     if labels is not None:
         known = label_numbers(read_column(labels, vectors.shape[0], subject), labels)[0]
     return diagnose(vectors, known, name=Path(subject).name, **settings)
 
 
-def _opened(subject: str) -> tuple[Any, Any]:
+def _open(subject: str) -> tuple[Any, Any]:
+    """Return vectors and their labels or None."""
     path = split_name(subject)[0]
     if not path.is_dir():
         return open_vectors(subject), None

@@ -1,4 +1,4 @@
-"""Vectors that somebody gives, checked and parted into rows to fit on and rows to measure on."""
+"""Vectors and labels as given, checked and split into rows to fit on and held-out rows."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,19 +6,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.preprocessing import normalize
 
+from nonneg.codes import row_lengths, unit_rows
 from nonneg.errors import InputError
+from nonneg.evaluate import Probe, linear_probe
+from nonneg.features import Features
+from nonneg.labels import label_numbers
 from nonneg.studies._peers import Array
 
-_LEAST_ROWS = 50
-_LEAST_PART = 10
-_MOST_TRAIN, _MOST_TEST = 20_000, 5_000  # where the caller does not say: peers and recall@1 do not scale
+_MIN_ROWS = 50
+_MIN_PART = 10
+_MAX_TRAIN, _MAX_TEST = 20_000, 5_000  # defaults: the other methods and recall@1 do not scale beyond
+_ROUNDING = 1e-6  # how far apart two parallel unit rows can be in float32
 
 
 @dataclass(frozen=True)
 class Split:
-    """Rows of length 1, `(rows, width)` each, and labels; None where they are not given."""
+    """Unit rows `(rows, width)` and labels `(rows,)` of both parts; None where there are no pairs or labels."""
 
     train: Array
     test: Array
@@ -29,35 +33,55 @@ class Split:
 
 
 def split_rows(vectors: Any, pairs: Any, labels: Any, train_rows: int | None, test_rows: int | None) -> Split:
-    """The same random split whatever the seeds; only the rows of the two parts are read."""
+    """Return a random split, the same on every call. Only the rows of the two parts are read."""
     x = _matrix(vectors, "vectors")
-    if len(x) < _LEAST_ROWS:
-        raise InputError(f"vectors has {len(x)} rows, expected at least {_LEAST_ROWS}")
+    if len(x) < _MIN_ROWS:
+        raise InputError(f"vectors has {len(x)} rows, expected at least {_MIN_ROWS}")
     y = None if pairs is None else _matrix(pairs, "pairs")
     if y is not None and y.shape != x.shape:
-        raise InputError(f"pairs has shape {y.shape}, expected that of vectors, {x.shape}")
-    classes = None if labels is None else np.asarray(labels)
-    if classes is not None and (classes.dtype.kind not in "iub" or classes.shape != (len(x),)):
-        found = f"{classes.dtype} of shape {classes.shape}"
-        raise InputError(f"labels is {found}, expected one integer for each of the {len(x)} rows of vectors")
+        raise InputError(f"pairs has shape {y.shape}, expected the shape of vectors, {x.shape}")
+    if labels is not None and np.shape(labels) != (len(x),):
+        raise InputError(f"labels has shape {np.shape(labels)}, expected one label for each of the {len(x)} rows")
+    classes = None if labels is None else label_numbers(labels)[0]
     train, test = _parts(len(x), train_rows, test_rows)
     if classes is not None:
-        classes = classes.astype(np.int64)
         for name, rows, least in (("train", train, 2), ("test", test, 1)):
             seen = len(np.unique(classes[rows][classes[rows] >= 0]))
             if seen < least:
                 raise InputError(f"labels has {seen} classes on the {len(rows)} {name} rows, expected {least} or more")
-    to_fit = _unit(x, train, "vectors")
-    if (to_fit == to_fit[0]).all():
+    to_fit = _unit_rows(x, train, "vectors")
+    if are_parallel(to_fit):
         raise InputError(f"vectors has the same direction on all {len(train)} train rows, expected different ones")
     return Split(
         train=to_fit,
-        test=_unit(x, test, "vectors"),
-        train_pairs=None if y is None else _unit(y, train, "pairs"),
-        test_pairs=None if y is None else _unit(y, test, "pairs"),
+        test=_unit_rows(x, test, "vectors"),
+        train_pairs=None if y is None else _unit_rows(y, train, "pairs"),
+        test_pairs=None if y is None else _unit_rows(y, test, "pairs"),
         train_labels=None if classes is None else classes[train],
         test_labels=None if classes is None else classes[test],
     )
+
+
+def are_parallel(units: npt.NDArray[Any]) -> bool:
+    """Whether all unit rows point in the same direction, up to rounding."""
+    return bool(row_lengths(units - units[0]).max() < _ROUNDING)
+
+
+def probe_held_out(train: Any, train_labels: Any, test: Any, test_labels: Any) -> Probe | None:
+    """Return `linear_probe` fitted on some rows and evaluated on others, or None if too few rows are labelled.
+
+    A class with a single train row cannot be split for validation: that row is not used.
+
+    Args:
+        train, test: `(rows, features)`, NumPy or SciPy sparse.
+        train_labels, test_labels: `(rows,)` integers, -1 for unlabelled rows.
+    """
+    classes, counts = np.unique(train_labels, return_counts=True)
+    usable = np.where(np.isin(train_labels, classes[counts > 1]), train_labels, -1)
+    try:
+        return linear_probe(Features(train, labels=usable), Features(test, labels=test_labels))
+    except InputError:
+        return None
 
 
 def _matrix(vectors: Any, name: str) -> npt.NDArray[Any]:
@@ -69,23 +93,22 @@ def _matrix(vectors: Any, name: str) -> npt.NDArray[Any]:
 
 def _parts(total: int, train_rows: int | None, test_rows: int | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     for name, value in (("train_rows", train_rows), ("test_rows", test_rows)):
-        most = total - _LEAST_PART
-        if value is not None and not _LEAST_PART <= value <= most:
-            raise InputError(f"{name} is {value}, expected {_LEAST_PART} to {most} of the {total} rows of vectors")
+        most = total - _MIN_PART
+        if value is not None and not _MIN_PART <= value <= most:
+            raise InputError(f"{name} is {value}, expected {_MIN_PART} to {most} of the {total} rows of vectors")
     if train_rows is None:
-        train_rows = min(_MOST_TRAIN, total * 4 // 5 if test_rows is None else total - test_rows)
+        train_rows = min(_MAX_TRAIN, total * 4 // 5 if test_rows is None else total - test_rows)
     if test_rows is None:
-        test_rows = min(_MOST_TEST, total - train_rows)
+        test_rows = min(_MAX_TEST, total - train_rows)
     if train_rows + test_rows > total:
-        both = f"train_rows and test_rows are {train_rows} and {test_rows}"
-        raise InputError(f"{both}, expected no more than the {total} rows of vectors together")
+        both = f"train_rows is {train_rows} and test_rows is {test_rows}"
+        raise InputError(f"{both}, expected a sum of at most {total}, the number of rows of vectors")
     order = torch.randperm(total, generator=torch.Generator().manual_seed(0)).numpy()
     return order[:train_rows], order[train_rows : train_rows + test_rows]
 
 
-def _unit(matrix: npt.NDArray[Any], rows: npt.NDArray[Any], name: str) -> Array:
+def _unit_rows(matrix: npt.NDArray[Any], rows: npt.NDArray[Any], name: str) -> Array:
     taken = matrix[rows].astype(np.float32)
     if not np.isfinite(taken).all():
         raise InputError(f"{name} holds NaN or infinite numbers, expected finite ones")
-    unit: Array = normalize(taken)
-    return unit
+    return np.asarray(unit_rows(taken), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Ways of turning vectors into codes that `compare` sets side by side, ours among them, all fitted on the same rows."""
+"""The methods of `compare`: ways of turning vectors into codes, nonneg among them."""
 
 import math
 from collections.abc import Callable
@@ -15,11 +15,12 @@ from sklearn.base import clone
 from sklearn.decomposition import NMF, PCA, FastICA, MiniBatchDictionaryLearning
 
 from nonneg.convert import NonNegativeEmbedding
+from nonneg.devices import choose_device
 from nonneg.rectify import top_k
 
 Array = npt.NDArray[np.float32]
 
-_BATCH = 512  # rows a step of the autoencoder and of dictionary learning, as many as of ours
+_BATCH = 512  # rows per step of the autoencoder and of dictionary learning, as in nonneg
 _ICA_ITERATIONS = 100
 _NMF_ITERATIONS = 15
 _NMF_PENALTY = 1e-5
@@ -27,25 +28,25 @@ _DICTIONARY_PASSES = 3
 _DICTIONARY_PENALTY = 0.1
 _CODING_SWEEPS = 30
 _SYMMETRIC_ITERATIONS = 300
-_ROWS_A_FEATURE = 4  # of symmetric NMF: with as many features as rows each row would get its own
-_LEARNING_RATE = 7e-3  # of 1e-3 to 1e-2 the one whose codes know most; reconstruction is level from 5e-3 on
+_ROWS_PER_FEATURE = 4  # of symmetric NMF: with as many features as rows, each row would get its own
+_LEARNING_RATE = 7e-3  # the best probe accuracy among 1e-3 to 1e-2; reconstruction is flat from 5e-3 on
 _WARM_UP = 20  # steps
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What all methods share, and ours itself; `max_iter` limits the iterations of them all."""
+    """Settings that all methods share, and the estimator to compare; `max_iter` limits the iterations of all."""
 
     n_components: int
     max_active: int
     max_iter: int
     seed: int
-    ours: NonNegativeEmbedding
+    embedding: NonNegativeEmbedding
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted method: how it encodes vectors `(rows, width)`, and the limit at which it stopped unconverged."""
+    """A fitted method: its encoder of vectors `(rows, width)`, and the iteration limit if it did not converge."""
 
     encode: Callable[[Array], Any]
     stopped_at: int | None = None
@@ -53,13 +54,13 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Method:
-    """A way of making codes.
+    """A way of turning vectors into codes.
 
     Attributes:
-        title: what a table calls it.
-        fit: of rows of length 1, `(rows, width)`, their pairs or None, and the settings.
-        is_random: another seed gives other codes.
-        is_transductive: it can encode the rows of its fit and no others.
+        title: its name in tables.
+        fit: takes unit rows `(rows, width)`, their pairs or None, and the settings.
+        is_random: whether the codes depend on the seed.
+        is_transductive: whether it can only encode the rows it was fitted on.
     """
 
     title: str
@@ -73,13 +74,13 @@ def _raw(x: Array, pairs: Array | None, settings: Settings) -> Fitted:
 
 
 def _pca(x: Array, pairs: Array | None, settings: Settings) -> Fitted:
-    rows = _together(x, pairs)
+    rows = _stack(x, pairs)
     return Fitted(PCA(min(settings.n_components, *rows.shape), svd_solver="full").fit(rows).transform)
 
 
 def _ica(x: Array, pairs: Array | None, settings: Settings) -> Fitted:
-    """As many components as the rows have dimensions: whitening would blow the others up to pure noise."""
-    rows = _together(x, pairs)
+    """At most as many components as the rows have dimensions: whitening would turn the others into noise."""
+    rows = _stack(x, pairs)
     rank = int(np.linalg.matrix_rank(rows - rows.mean(0)))
     limit = min(_ICA_ITERATIONS, settings.max_iter)
     model = FastICA(min(settings.n_components, rank), max_iter=limit, random_state=settings.seed).fit(rows)
@@ -87,10 +88,13 @@ def _ica(x: Array, pairs: Array | None, settings: Settings) -> Fitted:
 
 
 def _nmf(x: Array, pairs: Array | None, settings: Settings) -> Fitted:
-    """At most `width` components: with twice as many, the columns of the split input, the identity would do."""
-    rows = _together(x, pairs)
+    """NMF of `[max(x, 0), max(-x, 0)]`, started from an SVD, with a small L1 penalty, which is better than none.
+
+    At most `width` components: with twice as many, the number of input columns, the identity would be a solution.
+    """
+    rows = _stack(x, pairs)
     limit = min(_NMF_ITERATIONS, settings.max_iter)
-    # Coordinate descent reaches exact zeros, which multiplicative updates, MiniBatchNMF's, never do.
+    # Coordinate descent reaches exact zeros; the multiplicative updates of MiniBatchNMF never do.
     model = NMF(
         min(settings.n_components, *rows.shape),
         init="nndsvd",
@@ -103,7 +107,7 @@ def _nmf(x: Array, pairs: Array | None, settings: Settings) -> Fitted:
 
 
 def _dictionary(x: Array, pairs: Array | None, settings: Settings) -> Fitted:
-    """Sparse coding by positive lasso, of which each row keeps its `max_active` largest entries."""
+    """Sparse coding by a positive lasso; only the `max_active` largest entries of each row are kept."""
     limit = min(_DICTIONARY_PASSES, settings.max_iter)
     model = MiniBatchDictionaryLearning(
         settings.n_components,
@@ -115,7 +119,7 @@ def _dictionary(x: Array, pairs: Array | None, settings: Settings) -> Fitted:
         transform_max_iter=_CODING_SWEEPS,
         positive_code=True,
         random_state=settings.seed,
-    ).fit(_together(x, pairs))
+    ).fit(_stack(x, pairs))
 
     def encode(rows: Array) -> sp.csr_array:
         return _largest(torch.from_numpy(model.transform(rows)), settings)
@@ -123,19 +127,22 @@ def _dictionary(x: Array, pairs: Array | None, settings: Settings) -> Fitted:
     return Fitted(encode, _unconverged(model, limit))
 
 
-def _autoencoder(x: Array, pairs: Array | None, settings: Settings, begin_at_samples: bool = False) -> Fitted:
-    """`z = top_k(W (x - b) + c)`, decoded as `z D + b`, rows of `D` of length 1; squared error, Adam, cosine schedule.
+def _autoencoder(x: Array, pairs: Array | None, settings: Settings, start_at_samples: bool = False) -> Fitted:
+    """`z = top_k(W (x - b) + c)`, decoded as `z D + b` with unit rows of `D`; squared error, Adam, cosine schedule.
 
-    Features begin as random directions, or as those of samples from the mean; the same in `W` and `D`.
+    It takes as many steps as nonneg. Features start as random directions, as usual, or as the directions from the mean
+    to samples, as in nonneg; `W` and `D` start equal.
     """
-    rows = torch.from_numpy(_together(x, pairs)).to("cuda" if torch.cuda.is_available() else "cpu")
+    rows = torch.from_numpy(_stack(x, pairs)).to(choose_device())
     count, (total, width) = settings.n_components, rows.shape
-    chance = torch.Generator().manual_seed(settings.seed)
+    generator = torch.Generator().manual_seed(settings.seed)
     centre = rows.mean(0).requires_grad_()
-    start = torch.randn(count, width, generator=chance).to(rows.device)
-    if begin_at_samples:
-        picked = torch.randperm(total, generator=chance)[torch.arange(count) % total]
-        start = rows[picked] - centre.detach() + 0.01 / math.sqrt(width) * start  # so that copies of a row part
+    start = torch.randn(count, width, generator=generator).to(rows.device)
+    if start_at_samples:
+        picked = torch.randperm(total, generator=generator)[torch.arange(count) % total]
+        start = (
+            rows[picked] - centre.detach() + 0.01 / math.sqrt(width) * start
+        )  # so that features of equal rows can diverge
     decoder = F.normalize(start).requires_grad_()
     encoder = decoder.detach().clone().requires_grad_()
     bias = torch.zeros(count, device=rows.device, requires_grad=True)
@@ -143,7 +150,7 @@ def _autoencoder(x: Array, pairs: Array | None, settings: Settings, begin_at_sam
     order = torch.empty(0, dtype=torch.int64)
     for step in range(settings.max_iter):
         if len(order) < min(_BATCH, total):
-            order = torch.randperm(total, generator=chance)
+            order = torch.randperm(total, generator=generator)
         batch, order = rows[order[:_BATCH]], order[_BATCH:]
         rate = min(1.0, (step + 1) / _WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / settings.max_iter))
         optimiser.param_groups[0]["lr"] = _LEARNING_RATE * rate
@@ -165,8 +172,8 @@ def _autoencoder(x: Array, pairs: Array | None, settings: Settings, begin_at_sam
     return Fitted(encode)
 
 
-def _ours(x: Array, pairs: Array | None, settings: Settings) -> Fitted:
-    model = clone(settings.ours).set_params(random_state=settings.seed)
+def _nonneg(x: Array, pairs: Array | None, settings: Settings) -> Fitted:
+    model = clone(settings.embedding).set_params(random_state=settings.seed)
     return Fitted(model.fit(x, pairs=pairs).transform)
 
 
@@ -176,9 +183,10 @@ def _symmetric_nmf(x: Array, pairs: Array | None, settings: Settings) -> Fitted:
 
 
 def symmetric_nmf(x: Array, n_components: int, max_iter: int, seed: int) -> tuple[Array, int | None]:
-    """Codes of the rows themselves and the limit at which they stopped unconverged: `max(x xᵀ, 0) ≈ z zᵀ`.
+    """Return `z` with `max(x xᵀ, 0) ≈ z zᵀ`, and the iteration limit if it did not converge.
 
-    Multiplicative updates with a half step (Ding et al. 2008). There is no map for other rows.
+    Multiplicative updates with a half step (Ding et al. 2008); a quarter as many features as rows at most. It cannot
+    encode other rows.
 
     Example:
         >>> x = np.repeat(np.eye(2, dtype=np.float32), 8, axis=0)
@@ -187,9 +195,9 @@ def symmetric_nmf(x: Array, n_components: int, max_iter: int, seed: int) -> tupl
         True
     """
     kernel = torch.from_numpy(x @ x.T).relu_()
-    count = max(1, min(n_components, len(x) // _ROWS_A_FEATURE))
-    chance = torch.Generator().manual_seed(seed)
-    z = torch.rand(len(x), count, generator=chance) * 2 * (kernel.mean() / count).sqrt()
+    count = max(1, min(n_components, len(x) // _ROWS_PER_FEATURE))
+    generator = torch.Generator().manual_seed(seed)
+    z = torch.rand(len(x), count, generator=generator) * 2 * (kernel.mean() / count).sqrt()
     limit = min(_SYMMETRIC_ITERATIONS, max_iter)
     for _ in range(limit):
         before = z
@@ -199,12 +207,12 @@ def symmetric_nmf(x: Array, n_components: int, max_iter: int, seed: int) -> tupl
     return z.numpy(), limit
 
 
-def _together(x: Array, pairs: Array | None) -> Array:
+def _stack(x: Array, pairs: Array | None) -> Array:
     return x if pairs is None else np.concatenate([x, pairs])
 
 
 def _split(x: Array) -> Array:
-    """`(rows, width)` to `(rows, 2 width)`: what is above zero, and what is below, its sign turned."""
+    """Return the positive and the negative parts side by side: `(rows, width)` to `(rows, 2 width)`."""
     return np.concatenate([np.maximum(x, 0), np.maximum(-x, 0)], axis=1)
 
 
@@ -224,6 +232,6 @@ METHODS = {
     "symmetric-nmf": Method("symmetric NMF", _symmetric_nmf, is_transductive=True),
     "dictionary": Method("dictionary learning", _dictionary),
     "autoencoder": Method("TopK autoencoder", _autoencoder),
-    "autoencoder-samples": Method("the same, begun at samples", partial(_autoencoder, begin_at_samples=True)),
-    "nonneg": Method("nonneg", _ours),
+    "autoencoder-samples": Method("the same, started at samples", partial(_autoencoder, start_at_samples=True)),
+    "nonneg": Method("nonneg", _nonneg),
 }

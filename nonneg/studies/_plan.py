@@ -1,4 +1,4 @@
-"""What `reproduce` does for a recipe: how many seeds and epochs of each part."""
+"""The plan of a reproduction: how many seeds and epochs of each part."""
 
 import shlex
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from nonneg.errors import InputError
+from nonneg.training import load_recipe
 
 Activation = Literal["relu", "rep_relu", "softplus", "sigmoid", "exp", "gelu", "leaky_relu"]
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
@@ -13,20 +14,20 @@ ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that decides a reproduction.
+    """Everything that determines a reproduction.
 
     Attributes:
         recipe: digits, cifar10, cifar100 or imagenet100.
-        data: where the images are; the recipe's own if empty.
-        seeds: how many of CL and NCL, from 0 on.
-        epochs: of CL and NCL; 0 is the recipe's.
-        probe_epochs: of the linear layer trained on views.
-        fine_tune_epochs: of fine-tuning.
-        supervised_epochs: of cross entropy from scratch; fine-tuned from CL and NCL it takes `fine_tune_epochs`.
-        supervised_seeds: how many of those.
-        ablation_epochs: of each activation.
-        transfer_to: other data sets, on whose features a probe is fitted and told.
-        shifted_to: other images of the same classes, which the probe is told.
+        data: path of the images; the recipe's own data if empty.
+        seeds: number of seeds of CL and NCL, from 0 on.
+        epochs: epochs of CL and NCL.
+        probe_epochs: epochs of the linear layer trained on views.
+        fine_tune_epochs: epochs of fine-tuning.
+        supervised_epochs: epochs of cross entropy from scratch; fine-tuned runs take `fine_tune_epochs`.
+        supervised_seeds: number of seeds of the supervised runs.
+        ablation_epochs: epochs of each activation; 0 skips them.
+        transfer_to: other data sets on whose features a probe is fitted and evaluated.
+        shifted_to: other images of the same classes on which the probe is evaluated.
     """
 
     recipe: str
@@ -42,43 +43,42 @@ class Plan:
     shifted_to: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("seeds", "probe_epochs", "fine_tune_epochs", "supervised_epochs", "supervised_seeds"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}, expected at least 1")
-        for name in ("epochs", "ablation_epochs"):
-            if getattr(self, name) < 0:
-                raise InputError(f"{name} is {getattr(self, name)}, expected at least 0")
+        counts = ("seeds", "epochs", "probe_epochs", "fine_tune_epochs", "supervised_epochs", "supervised_seeds")
+        for name, least in (*((name, 1) for name in counts), ("ablation_epochs", 0)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} is {getattr(self, name)}, expected at least {least}")
         if self.supervised_seeds > self.seeds:
             raise InputError(f"supervised_seeds is {self.supervised_seeds}, expected at most seeds, {self.seeds}")
 
 
-# Linear layer and fine-tuning as in the paper. Digits have few samples: an epoch is five steps there, and a laptop
-# does all of it.
-_FULL = Plan("", "", 3, 0, 50, 30, 30, 3, 30)
-_DIGITS = Plan("digits", "", 2, 0, 50, 30, 60, 2, 40)
+# The linear layer and fine-tuning take as many epochs as in the paper. Digits have few samples: an epoch has five
+# steps, and a laptop suffices.
+_DEFAULTS = {"seeds": 3, "probe_epochs": 50, "fine_tune_epochs": 30, "supervised_epochs": 30, "ablation_epochs": 30}
+_DIGITS = {"seeds": 2, "supervised_epochs": 60, "ablation_epochs": 40}
 
 
 def plan_for(recipe: str, data: str = "", **changes: Any) -> Plan:
-    """The usual plan for a recipe, with some of its numbers changed; changes of -1 keep the usual.
+    """Return the default plan for a recipe, with some of its numbers changed; None keeps the default.
 
     Example:
-        >>> plan_for("cifar10", data="images.tar", seeds=1, supervised_seeds=1).fine_tune_epochs
-        30
+        >>> plan_for("cifar10", data="images.tar", seeds=1).supervised_seeds
+        1
     """
     known = ("digits", "cifar10", "cifar100", "imagenet100")
     if recipe not in known:
         raise InputError(f"recipe is {recipe!r}, expected one of {', '.join(known)}")
     if recipe != "digits" and not data:
         raise InputError(f"data is missing, expected the path of the images of {recipe}")
-    usual: dict[str, Any] = vars(_DIGITS if recipe == "digits" else _FULL)
-    wanted = {name: value for name, value in changes.items() if value != -1}
-    if "seeds" in wanted and "supervised_seeds" not in wanted:
-        wanted["supervised_seeds"] = min(int(usual["supervised_seeds"]), wanted["seeds"])
-    return Plan(**{**usual, "recipe": recipe, "data": data, **wanted})
+    settings: dict[str, Any] = _DEFAULTS | (_DIGITS if recipe == "digits" else {})
+    settings["epochs"], settings["supervised_seeds"] = load_recipe(recipe).epochs, settings["seeds"]
+    wanted = {name: value for name, value in changes.items() if value is not None}
+    if "seeds" in wanted:
+        settings["supervised_seeds"] = min(settings["supervised_seeds"], wanted["seeds"])
+    return Plan(recipe, data, **settings | wanted)
 
 
 def command(plan: Plan) -> str:
-    """What to type for a plan; of data, the name alone.
+    """Return the command line of a plan, with the data's name instead of its path.
 
     Example:
         >>> command(plan_for("cifar10", data="at/home/images.tar", supervised_epochs=15))
@@ -88,10 +88,10 @@ def command(plan: Plan) -> str:
         >>> command(plan_for("digits"))
         'nonneg reproduce digits'
     """
-    usual = vars(plan_for(plan.recipe, ".")) | {"data": ""}
+    defaults = vars(plan_for(plan.recipe, ".")) | {"data": ""}
     words = [f"nonneg reproduce {plan.recipe}"]
     for name, value in vars(plan).items():
-        if value != usual[name]:
+        if value != defaults[name]:
             values = value if isinstance(value, tuple) else (value,)
             shown = (shlex.quote(Path(each).name or each) if isinstance(each, str) else str(each) for each in values)
             words.append(f"--{name.replace('_', '-')} {' '.join(shown)}")

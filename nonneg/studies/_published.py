@@ -1,11 +1,11 @@
-"""What the paper reports (ICLR 2024), to be put beside what was measured here."""
+"""Figures of the paper (ICLR 2024), for comparison with those measured here."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Published:
-    """A figure of the paper, in percent, of CL and of NCL, with what differs in its protocol."""
+    """A figure of the paper for CL and NCL, in percent, and its protocol."""
 
     cl: str
     ncl: str
@@ -16,9 +16,9 @@ _LINEAR = "linear layer by SGD on views, encoder"
 _FINE_TUNED = "all weights trained, encoder"
 _CONSISTENCY = "projector; features of any support, no chance floor"
 _SPARSITY = "projector"
-_SEPIN = "a hundredth of the figures in the paper, which does not say its variant"
+_SEPIN = "divided by 100; the paper does not state its variant"
 
-# Recipe to the key and layer of a figure of `measure`, and what the paper has for it.
+# Recipe to the key and layer of a figure of `measure`, and the paper's figure for it.
 PUBLISHED: dict[str, dict[tuple[str, str], Published]] = {
     "cifar10": {
         ("augmented_probe", "encoder"): Published("87.6 ± 0.2", "87.8 ± 0.2", _LINEAR),
@@ -45,7 +45,7 @@ PUBLISHED: dict[str, dict[tuple[str, str], Published]] = {
     },
 }
 
-# The same of other images that a run's probe was told, by what their path is likely to hold.
+# The same for shifted images on which a run's probe is evaluated, by a likely part of their path.
 PUBLISHED_SHIFTED = {
     "imagenet100": {
         "styl": Published("19.6", "21.2", "Stylized ImageNet"),

@@ -1,4 +1,4 @@
-"""The page of a reproduction: what was measured beside what the paper says, in Markdown."""
+"""The Markdown page of a reproduction: measured figures next to those of the paper."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,8 +16,9 @@ from nonneg.studies._published import (
     PUBLISHED_SUPERVISED,
     Published,
 )
+from nonneg.studies._steps import Step
 
-Results = Mapping[str, Any]
+Results = Mapping[Step, Any]
 SIDES = ("CL", "NCL")
 MADE_BY = "Made by `nonneg reproduce`."
 _HEADLINES = (
@@ -41,23 +42,23 @@ _HEADLINES = (
     ("probe_0.8_random", "encoder"),
     ("corruptions", "encoder"),
 )
-_NEEDED = {"probe": "encoder", "class_consistency_supported": "projector", "sparsity": "projector"}
-_NEEDED |= {"live": "projector", "precision_at_10": "projector"}
+_ABLATION = {"probe": "encoder", "class_consistency_supported": "projector", "sparsity": "projector"}
+_ABLATION |= {"live": "projector", "precision_at_10": "projector"}
 _ALL = "all features"
-_SETTLED = {
-    "digits": "The recipe's views and width, though, were settled by hand while looking at such figures of CL and NCL,"
+_CAVEATS = {
+    "digits": "However, the recipe's views and width were chosen by hand while looking at such figures of CL and NCL,"
     " seeds 0 and 1. "
 }
 
 
 def write_page(path: Path, plan: Plan, results: Results, commits: Sequence[str] = (), notes: str = "") -> Path:
-    """Write what is done so far; steps that are missing are named at the end.
+    """Write the page from all finished steps; missing steps are listed at the end.
 
     Args:
-        path: of the Markdown file; curves go to a folder of its name beside it.
-        plan: what was to be done.
-        results: figures by the names of the steps, None where a step is not done.
-        commits: of the code that made them, beside those that the figures name.
+        path: the Markdown file; curves go to a folder of the same name next to it.
+        plan: the plan of the reproduction.
+        results: the figures of each step, None for steps that are not finished.
+        commits: commits of the code that produced them, in addition to those in the figures.
         notes: Markdown for the top of the page.
     """
     folder = path.with_suffix("")
@@ -70,7 +71,7 @@ def write_page(path: Path, plan: Plan, results: Results, commits: Sequence[str] 
         _supervised(plan, results, folder),
         _activations(plan, results),
         _pictures(results, path),
-        _how(plan, results, commits),
+        _method(plan, results, commits),
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, "\n\n".join(section for section in sections if section).encode() + b"\n")
@@ -80,32 +81,36 @@ def write_page(path: Path, plan: Plan, results: Results, commits: Sequence[str] 
 def _head(plan: Plan) -> str:
     return (
         f"# {plan.recipe}: CL and NCL, side by side\n\n"
-        "Contrastive learning without (CL) and with (NCL) a non-negative map at the projector's end; all else is the"
-        " same. Figures are of the test split; no seed, no epoch and no probe's regularisation was chosen by them."
-        f" {_SETTLED.get(plan.recipe, '')}{MADE_BY}"
+        "Contrastive learning without (CL) and with (NCL) a non-negative map at the end of the projector; everything"
+        " else is the same. All figures are measured on the test split, which was not used to choose a seed, an epoch"
+        " or the regularisation of a probe."
+        f" {_CAVEATS.get(plan.recipe, '')}{MADE_BY}"
     )
 
 
 def _side_by_side(plan: Plan, results: Results) -> str:
-    steps = ([f"{side}, seed {seed}" for side in SIDES] for seed in range(plan.seeds))
-    done = [names for names in steps if all(results.get(name) is not None for name in names)]  # of both sides
+    steps = ([Step("run", side, seed=seed) for side in SIDES] for seed in range(plan.seeds))
+    done = [pair for pair in steps if all(results.get(step) is not None for step in pair)]
     if not done:
         return ""
-    columns = {side: tuple(Measured.from_dict(results[names[i]]) for names in done) for i, side in enumerate(SIDES)}
+    columns = {side: tuple(Measured.from_dict(results[pair[i]]) for pair in done) for i, side in enumerate(SIDES)}
     found = Measurement(columns, {})
     paper: Mapping[Any, Published] = PUBLISHED.get(plan.recipe, {})
-    told = dict(found.cells())
-    shifted = {row: said for row in told if (said := _published_shift(plan.recipe, row)) is not None}
+    cells = dict(found.cells())
+    shifted = {row: there for row in cells if (there := _published_shift(plan.recipe, row)) is not None}
     chosen = [*_HEADLINES, *shifted]
-    main = [[*told[row], _published(paper.get(row) or shifted.get(row))] for row in chosen if row in told]
-    others = [cells for row, cells in told.items() if row not in chosen]
+    main = [[*cells[row], _published(paper.get(row) or shifted.get(row))] for row in chosen if row in cells]
+    others = [line for row, line in cells.items() if row not in chosen]
     headings = [*found.headings(), "the paper, CL → NCL"]
     if not paper:
-        headings, main = headings[:-1], [cells[:-1] for cells in main]
-    spread = "± is the standard deviation over seeds; differences are paired over seeds, with 95% interval and p of a"
-    several = len(columns["CL"]) > 1
-    weak = "Few seeds make a weak test, and p is not corrected for the number of rows."
-    note = f"{spread} t-test. {weak}" if several else "One seed: brackets are 95% intervals over test samples."
+        headings, main = headings[:-1], [line[:-1] for line in main]
+    note = "One seed: brackets are 95% confidence intervals over test samples."
+    if len(columns["CL"]) > 1:
+        note = (
+            "± is the standard deviation over seeds; differences are paired over seeds, with the 95% confidence"
+            " interval and p of a t-test. With few seeds the test is weak, and p is not corrected for the number of"
+            " rows."
+        )
     lines = ["## Side by side", _table(headings, main), note]
     if others:
         lines += ["<details><summary>All other figures</summary>", _table(found.headings(), others), "</details>"]
@@ -115,44 +120,44 @@ def _side_by_side(plan: Plan, results: Results) -> str:
 def _published_shift(recipe: str, row: Any) -> Published | None:
     key, layer = row
     known = PUBLISHED_SHIFTED.get(recipe, {}) if key.startswith("shifted_") and layer == "encoder" else {}
-    return next((said for part, said in known.items() if part in key.lower()), None)
+    return next((published for part, published in known.items() if part in key.lower()), None)
 
 
-def _published(said: Published | None) -> str:
-    return f"{said.cl} → {said.ncl} ({said.protocol})" if said else ""
+def _published(figure: Published | None) -> str:
+    return f"{figure.cl} → {figure.ncl} ({figure.protocol})" if figure else ""
 
 
 def _matching(results: Results) -> str:
-    found = results.get("matching")
+    found = results.get(Step("matching"))
     if not found:
         return ""
     rows = [
         [
             side,
-            f"{told['agreement']:.3f}" + (f" ± {told['standard_error']:.3f}" if told.get("standard_error") else ""),
-            f"{told['floor']:.3f}",
-            *(f"{count} of {told['live'][0]}" for count in told["at_least"].values()),
+            f"{match['agreement']:.3f}" + (f" ± {match['standard_error']:.3f}" if match.get("standard_error") else ""),
+            f"{match['floor']:.3f}",
+            *(f"{count} of {match['live'][0]}" for count in match["at_least"].values()),
         ]
-        for side, told in found.items()
+        for side, match in found.items()
     ]
     levels = next(iter(found.values()))["at_least"]
     error = "; ± is the standard error over seeds" if any("±" in row[1] for row in rows) else ""
     return "\n\n".join(
         [
-            "## The same features in every seed?",
+            "## Features across seeds",
             _table(["", "mean matched cosine", "by chance", *(f"stable at {level} or more" for level in levels)], rows),
             "Live features of independently trained networks, matched one to one over the test samples (Hungarian"
-            f" method){error}. Stable is a feature of seed 0 by its mean cosine with its partners in the other seeds."
-            " CL's features are free up to a rotation; up to sign they are given the benefit of it.",
+            f" method){error}. A feature of seed 0 is stable at this mean cosine with its partners in the other seeds."
+            " The features of CL are determined only up to a rotation; one row ignores their signs.",
         ]
     )
 
 
 def _selection(recipe: str, results: Results, folder: Path) -> str:
-    found = {side: told for side in SIDES if (told := results.get(f"selection, {side}")) is not None}
+    found = {side: sweep for side in SIDES if (sweep := results.get(Step("selection", side))) is not None}
     if not found:
         return ""
-    tables = [_selection_table(side, told["points"]) for side, told in found.items()]
+    tables = [_selection_table(side, sweep["points"]) for side, sweep in found.items()]
     drawn = [
         write_curves(folder / f"selection-{figure}.svg", _panels(found, figure), "features kept", label, doubling=True)
         for figure, label in (("probe", "linear probe"), ("precision", "precision@10"))
@@ -160,10 +165,10 @@ def _selection(recipe: str, results: Results, folder: Path) -> str:
     return "\n\n".join(
         [
             "## Fewer features",
-            *(f"![Over the number of features]({folder.name}/{file.name})" for file in drawn),
+            *(f"![By number of features]({folder.name}/{file.name})" for file in drawn),
             *tables,
-            "Probe on the projector's features / precision@10 / bytes a sample. Seed 0. Selectors and probe are fitted"
-            " on the train split.",
+            "Linear probe on the projector's features / precision@10 / bytes per sample. Seed 0. Selectors and probe"
+            " are fitted on the train split.",
             *([PUBLISHED_SELECTION[recipe]] if recipe in PUBLISHED_SELECTION else []),
         ]
     )
@@ -172,11 +177,11 @@ def _selection(recipe: str, results: Results, folder: Path) -> str:
 def _panels(found: Mapping[str, Any], figure: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
     return {
         side: {
-            by: [(p["keep"], p[figure]) for p in told["points"] if p["by"] in (by, _ALL)]
-            for by in dict.fromkeys(p["by"] for p in told["points"])
+            by: [(p["keep"], p[figure]) for p in sweep["points"] if p["by"] in (by, _ALL)]
+            for by in dict.fromkeys(p["by"] for p in sweep["points"])
             if by != _ALL
         }
-        for side, told in found.items()
+        for side, sweep in found.items()
     }
 
 
@@ -194,14 +199,16 @@ def _selection_table(side: str, points: Sequence[Mapping[str, Any]]) -> str:
 
 def _supervised(plan: Plan, results: Results, folder: Path) -> str:
     found: dict[str, dict[str, list[Any]]] = {}
-    for name, told in results.items():
-        if name.startswith("supervised, ") and told is not None:
-            _, start, head, _ = name.split(", ")
-            found.setdefault(start, {}).setdefault(head, []).append(told)
+    for step, figures in results.items():
+        if step.part == "supervised" and figures is not None:
+            found.setdefault(step.start, {}).setdefault(step.head, []).append(figures)
     if not found:
         return ""
     heads = list(dict.fromkeys(head for by_head in found.values() for head in by_head))
-    accuracy = {start: {h: [t["accuracy"] for t in told] for h, told in by.items()} for start, by in found.items()}
+    accuracy = {
+        start: {head: [run["accuracy"] for run in runs] for head, runs in by_head.items()}
+        for start, by_head in found.items()
+    }
     rows = [[head, *(_spread(accuracy[start].get(head, [])) for start in found)] for head in heads]
     rows += [
         [f"N{head} - {head}", *(_paired(accuracy[start].get(head), accuracy[start].get(f"N{head}")) for start in found)]
@@ -214,20 +221,20 @@ def _supervised(plan: Plan, results: Results, folder: Path) -> str:
         rows = [[*row, PUBLISHED_SUPERVISED[plan.recipe].get(row[0], "")] for row in rows]
     panels = {
         start: {
-            head: [(i + 1, fmean(values)) for i, values in enumerate(zip(*(t["curve"] for t in told), strict=True))]
-            for head, told in by_head.items()
+            head: [(i + 1, fmean(values)) for i, values in enumerate(zip(*(run["curve"] for run in runs), strict=True))]
+            for head, runs in by_head.items()
         }
         for start, by_head in found.items()
     }
     drawn = write_curves(folder / "supervised.svg", panels, "epoch", "accuracy, test split")
     return "\n\n".join(
         [
-            "## With labels: cross entropy (CE) and non-negative cross entropy (NCE)",
+            "## Supervised: cross entropy (CE) and non-negative cross entropy (NCE)",
             _table(headings, rows),
             f"![Accuracy over the epochs]({folder.name}/{drawn.name})",
-            f"From scratch {plan.supervised_epochs} epochs; fine-tuned {plan.fine_tune_epochs} epochs, CE from CL's"
-            " encoder and NCE from NCL's. Without a projector the encoder's features are non-negative as they are, so"
-            " NCE rectifies the classifier's weight; with one (MLP), the projector's output.",
+            f"{plan.supervised_epochs} epochs from scratch; {plan.fine_tune_epochs} epochs of fine-tuning, CE from the"
+            " encoder of CL and NCE from that of NCL. Without a projector the encoder's features are non-negative"
+            " already, so NCE rectifies the classifier's weight; with one (MLP), the projector's output.",
         ]
     )
 
@@ -235,60 +242,59 @@ def _supervised(plan: Plan, results: Results, folder: Path) -> str:
 def _activations(plan: Plan, results: Results) -> str:
     rows, failed = [], []
     for activation in ACTIVATIONS:
-        if (told := results.get(f"activation, {activation}")) is not None:
-            figures = Measured.from_dict(told).figures if "figures" in told else {}
-            kept = [figures.get((key, layer)) for key, layer in _NEEDED.items()]
+        if (result := results.get(Step("activation", activation=activation))) is not None:
+            figures = Measured.from_dict(result).figures if "figures" in result else {}
+            kept = [figures.get((key, layer)) for key, layer in _ABLATION.items()]  # type: ignore[arg-type]
             rows.append([activation, *("—" if figure is None else figure.form.format(figure.value) for figure in kept)])
-            if "failed" in told:
-                again = f" Its row is of lr {told['lr']:g}." if figures else ""
-                failed.append(f"{activation}: {told['failed']}.{again}")
+            if "failed" in result:
+                retry = f" Its row shows lr {result['lr']:g}." if figures else ""
+                failed.append(f"{activation}: {result['failed']}.{retry}")
     if not rows:
         return ""
     headings = ["", "linear probe, encoder", "class consistency, 10 or more active", "sparsity", "live", "precision@10"]
     return "\n\n".join(
         [
-            "## The map at the projector's end",
+            "## Activation at the end of the projector",
             _table(headings, rows),
-            f"{plan.ablation_epochs} epochs, seed 0. gelu and leaky relu are controls: they are not non-negative.",
+            f"{plan.ablation_epochs} epochs, seed 0. gelu and leaky relu are controls: their outputs can be negative.",
             *failed,
         ]
     )
 
 
 def _pictures(results: Results, page: Path) -> str:
-    shown = [
-        f"{caption}:\n\n![{caption}]({page.stem}/{file})" for caption, file in (results.get("pictures") or {}).items()
-    ]
+    pictures = results.get(Step("pictures")) or {}
+    shown = [f"{caption}:\n\n![{caption}]({page.stem}/{file})" for caption, file in pictures.items()]
     return "\n\n".join(["## Pictures", *shown]) if shown else ""
 
 
-def _how(plan: Plan, results: Results, commits: Sequence[str]) -> str:
-    made = [told for told in results.values() if isinstance(told, dict) and "environment" in told]
-    lacking = [name for name, told in results.items() if told is None]
+def _method(plan: Plan, results: Results, commits: Sequence[str]) -> str:
+    runs = [figures for figures in results.values() if isinstance(figures, dict) and "environment" in figures]
+    missing = [str(step) for step, figures in results.items() if figures is None]
     lines = [
         f"**Command**: `{command(plan)}`.",
-        f"**Plan**: {plan.seeds} seeds of {made[0]['epochs'] if made else plan.epochs} epochs; linear layer on views"
-        f" {plan.probe_epochs}, fine-tuning {plan.fine_tune_epochs}, with labels {plan.supervised_epochs} epochs of"
-        f" {plan.supervised_seeds} seeds, activations {plan.ablation_epochs}.",
-        "**Layers**: encoder and projector, as the rows say; batch norm in evaluation mode.",
+        f"**Plan**: {plan.seeds} seeds of {plan.epochs} epochs; linear layer on views {plan.probe_epochs} epochs,"
+        f" fine-tuning {plan.fine_tune_epochs}, supervised {plan.supervised_epochs} ({plan.supervised_seeds} seeds),"
+        f" activations {plan.ablation_epochs}.",
+        "**Layers**: encoder and projector, as the rows state; batch norm in evaluation mode.",
         "**Probe**: logistic regression on cached features; regularisation chosen on a fifth of the train split.",
         "**Chance**: class consistency under permuted labels; features with 10 or more active samples.",
-        "**Corruptions**: 15 kinds at 5 severities, the probe fitted on clean images.",
-        "**SEPIN**: two views of at most 2,048 test images drawn at random, temperature 0.2, renormalised, ranked by"
+        "**Corruptions**: 15 kinds at 5 severities; the probe is fitted on clean images.",
+        "**SEPIN**: two views of at most 2,048 randomly drawn test images, temperature 0.2, renormalised, ranked by"
         " information.",
-        "**Random labels**: this share of the train labels replaced by ones drawn evenly from all classes, mean of 3"
-        " draws.",
+        "**Random labels**: this share of the train labels is replaced by labels drawn uniformly from all classes; mean"
+        " of 3 draws.",
     ]
-    if made:
-        told = made[0]["environment"]
-        packages = ", ".join(f"{name} {version}" for name, version in told["packages"].items())
-        made_at = ", ".join(dict.fromkeys([*(str(one["environment"]["commit"]) for one in made), *commits]))
-        lines.append(f"**Hardware**: {told['device']}, {told['cores']} cores. **Software**: {packages}.")
-        seconds = [f"{pick(one['seconds'] for one in made):.0f}" for pick in (min, max)]
-        lines.append(f"**Commit**: {made_at}. Training took {' to '.join(dict.fromkeys(seconds))} s a run.")
-    if lacking:
-        lines.append(f"**Not done yet**: {'; '.join(lacking)}.")
-    return "\n\n".join(["## How", "\n".join(f"- {line}" for line in lines)])
+    if runs:
+        made = runs[0]["environment"]
+        packages = ", ".join(f"{name} {version}" for name, version in made["packages"].items())
+        all_commits = ", ".join(dict.fromkeys([*(str(run["environment"]["commit"]) for run in runs), *commits]))
+        lines.append(f"**Hardware**: {made['device']}, {made['cores']} cores. **Software**: {packages}.")
+        seconds = [f"{pick(run['seconds'] for run in runs):.0f}" for pick in (min, max)]
+        lines.append(f"**Commit**: {all_commits}. Training took {' to '.join(dict.fromkeys(seconds))} s per run.")
+    if missing:
+        lines.append(f"**Not done yet**: {'; '.join(missing)}.")
+    return "\n\n".join(["## Method", "\n".join(f"- {line}" for line in lines)])
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -307,7 +313,7 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def _paired(first: Sequence[float] | None, second: Sequence[float] | None) -> str:
-    """`second - first` in points, over the seeds."""
+    """Return `second - first` in percentage points, paired over seeds."""
     if not first or not second or len(first) != len(second):
         return "—"
     found = paired_difference(first, second, "seeds")

@@ -1,9 +1,9 @@
-"""Vectors whose nature is known, for the doctor."""
+"""Vectors with known properties, for the doctor."""
 
 import numpy as np
 import pytest
 
-from nonneg.studies._doctor import diagnose
+from nonneg.studies import diagnose
 
 QUICK = {"n_components": 64, "max_active": 8, "max_iter": 40, "progress": False}
 
@@ -13,14 +13,14 @@ def rotation(width, seed=0):
 
 
 def clusters(rows=800, width=24, classes=12, noise=0.15, seed=0):
-    """Each class along an axis of its own, with noise on all axes: dense, signed, axis-aligned."""
+    """Each class lies along its own axis, with noise on all axes: dense, signed, axis-aligned."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, classes, rows)
     return np.eye(width)[labels] + noise / np.sqrt(width) * rng.normal(size=(rows, width)), labels
 
 
 def codes(rows=1200, width=24, dead=0, seed=0):
-    """Non-negative and sparse: of each row the feature of its class, and two others at random."""
+    """Non-negative and sparse: in each row the feature of its class and two random ones are active."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, width, rows)
     z = np.zeros((rows, width + dead))
@@ -30,12 +30,12 @@ def codes(rows=1200, width=24, dead=0, seed=0):
     return z, labels
 
 
-def said(diagnosis, level=None):
+def sentences(diagnosis, level=None):
     return "\n".join(f.sentence for f in diagnosis.findings if level in (None, f.level))
 
 
 @pytest.fixture(scope="module")
-def turned():
+def rotated_clusters():
     vectors, labels = clusters()
     return diagnose(vectors @ rotation(24), labels, **QUICK)
 

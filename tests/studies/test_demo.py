@@ -1,4 +1,4 @@
-"""The demo as a whole: digits for 25 epochs of 80, shapes for two."""
+"""The whole demo: digits for 25 of 80 epochs, shapes for two."""
 
 import json
 import re
@@ -18,13 +18,13 @@ def finished(request, tmp_path_factory):
     return request.param, out, demo(data=request.param, out=out, epochs={"digits": 25, "shapes": 2}[request.param])
 
 
-def test_both_sides_have_the_same_seed_and_budget_and_differ_in_the_map_alone(finished):
+def test_both_sides_differ_only_in_the_activation_of_the_projector(finished):
     _, out, _ = finished
     a, b = ((out / side / "config.toml").read_text().splitlines() for side in ("cl", "ncl"))
     assert [(x, y) for x, y in zip(a, b, strict=True) if x != y] == [('rectify = "none"', 'rectify = "relu"')]
 
 
-def test_what_is_written_can_be_read_again(finished):
+def test_results_features_and_models_can_be_read_again(finished):
     data, out, outcomes = finished
     results = json.loads((out / "results.json").read_text())
     assert results["finished"] is True
@@ -35,7 +35,7 @@ def test_what_is_written_can_be_read_again(finished):
         assert nonneg.load(outcome.run).config.features == features.shape[1]
 
 
-def test_ncl_is_sparse_and_consistent_above_chance_where_cl_is_neither(finished):
+def test_ncl_is_sparse_and_consistent_above_chance_and_cl_is_neither(finished):
     _, _, (cl, ncl) = finished
     assert cl.figures["sparsity"] < 0.01
     assert ncl.figures["sparsity"] > 0.5
@@ -43,8 +43,8 @@ def test_ncl_is_sparse_and_consistent_above_chance_where_cl_is_neither(finished)
     assert ncl.figures["class_consistency_supported"] > ncl.figures["class_consistency_floor"] + 0.05
 
 
-def test_digits_keep_their_promise(finished):
-    """Well on the way to the published figures, which `make test-slow` holds."""
+def test_digits_approach_the_published_figures(finished):
+    """`make test-slow` checks the published figures themselves."""
     data, _, (cl, ncl) = finished
     if data != "digits":
         pytest.skip("shapes are trained for two epochs only")
@@ -54,7 +54,7 @@ def test_digits_keep_their_promise(finished):
     assert ncl.figures["precision_at_10"] >= cl.figures["precision_at_10"] - 0.01
 
 
-def test_meanings_are_those_of_well_supported_features(finished):
+def test_features_that_follow_a_factor_are_active_on_enough_samples_with_its_value(finished):
     data, _, (_, ncl) = finished
     if data != "shapes":
         pytest.skip("digits have no known factors")
@@ -68,14 +68,14 @@ def test_meanings_are_those_of_well_supported_features(finished):
             assert np.mean(test.factors[factor][active] == number) >= 0.8
 
 
-def test_factors_are_reported_where_they_are_known(finished):
+def test_factors_are_reported_if_they_are_known(finished):
     data, out, (cl, ncl) = finished
     assert cl.meanings == {}
     assert bool(ncl.meanings) == (data == "shapes")
     assert ("features that follow colour" in (out / "report.html").read_text()) == (data == "shapes")
 
 
-def test_the_report_needs_nothing_else(finished):
+def test_the_report_is_self_contained(finished):
     _, out, _ = finished
     page = (out / "report.html").read_text()
     assert not re.findall(r"""(?:src|href)=["'](?!data:|#)""", page)

@@ -1,4 +1,4 @@
-"""What the doctor takes, what it leaves aside and what it refuses."""
+"""Input that the doctor accepts, ignores or rejects."""
 
 import numpy as np
 import pytest
@@ -6,13 +6,13 @@ import scipy.sparse as sp
 
 from nonneg import metrics
 from nonneg.errors import InputError
-from nonneg.studies._doctor import diagnose
-from tests.studies.conftest import QUICK, clusters, codes, said
+from nonneg.studies import diagnose
+from tests.studies.conftest import QUICK, clusters, codes, sentences
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def test_rows_beyond_what_is_looked_at_are_still_counted():
+def test_dead_features_are_counted_over_all_rows():
     z, labels = codes(rows=8000, dead=1)
     z[0, -1] = 1
     found = diagnose(sp.csr_array(z), labels, **QUICK)
@@ -41,48 +41,48 @@ def test_signed_sparse_vectors_are_converted():
     assert found.conversion.held_out_rows == 75
 
 
-def test_a_memory_map_in_half_precision_is_read(tmp_path):
+def test_a_memory_map_in_half_precision_is_accepted(tmp_path):
     vectors, labels = clusters(rows=200)
     np.save(tmp_path / "vectors.npy", vectors.astype(np.float16))
     found = diagnose(np.load(tmp_path / "vectors.npy", mmap_mode="r"), labels, **QUICK)
     assert (found.rows, found.features, found.dead) == (200, 24, 0)
 
 
-def test_wide_sparse_features_are_looked_at_in_part():
+def test_wide_sparse_features_are_examined_in_part():
     rng = np.random.default_rng(0)
     columns = 10 * rng.integers(0, 300, (400, 5))  # most of 3,000 columns stay empty
     z = sp.csr_array((rng.random(2000), (np.repeat(np.arange(400), 5), columns.ravel())), shape=(400, 3000))
     found = diagnose(z, **QUICK)
     assert found.dead >= 2700
     assert found.axes == "sparse"
-    assert "may be rare rather than dead" in said(found)
+    assert "may be rare rather than dead" in sentences(found)
 
 
 @pytest.mark.parametrize(
-    ("labels", "sentence"),
+    ("labels", "part"),
     [
-        (np.zeros(300, int), "The labels name 1 class on 300 rows"),
-        (np.full(300, -1), "The labels name 0 classes on 0 rows"),
-        (np.arange(300), "The labels name 300 classes on 300 rows"),
+        (np.zeros(300, int), "1 class on 300 rows"),
+        (np.full(300, -1), "0 classes on 0 rows"),
+        (np.arange(300), "300 classes on 300 rows"),
     ],
 )
-def test_labels_of_no_use_are_left_aside_and_mentioned(labels, sentence):
+def test_unusable_labels_are_ignored_and_mentioned(labels, part):
     found = diagnose(clusters(rows=300)[0], labels, **QUICK)
     assert found.classes == 0
     assert found.given.excess is None
-    assert sentence in said(found, "note")
+    assert part in sentences(found, "note")
 
 
-def test_rows_without_a_label_are_left_out_and_mentioned():
+def test_unlabelled_rows_are_left_out_and_mentioned():
     z, labels = codes()
     labels[::3] = -1
     found = diagnose(z, labels, **QUICK)
     known = labels >= 0
-    assert "400 of 1,200 rows have no label" in said(found, "note")
+    assert "400 of 1,200 rows have no label" in sentences(found, "note")
     assert found.given.consistency == pytest.approx(metrics.class_consistency(z[known], labels[known]).supported)
 
 
-def spoilt(*rows):
+def with_nan(*rows):
     vectors = clusters(rows=200)[0]
     vectors[list(rows), 1] = np.nan
     return vectors
@@ -91,21 +91,21 @@ def spoilt(*rows):
 @pytest.mark.parametrize(
     ("vectors", "options", "message"),
     [
-        (np.ones(300), {}, r"vectors has shape \(300,\), expected \(rows, features\)"),
-        (clusters(rows=99)[0], {}, "vectors has 99 rows, expected at least 100"),
-        (spoilt(17), {}, r"in 1 of 200 rows \(17\), expected finite"),
-        (spoilt(3, 50, 60, 199), {}, r"in 4 of 200 rows \(3, 50, 60, …\)"),
+        (np.ones(300), {}, r"vectors has shape \(300,\)"),
+        (clusters(rows=99)[0], {}, "vectors has 99 rows.*100"),
+        (with_nan(17), {}, r"in 1 of 200 rows \(17\)"),
+        (with_nan(3, 50, 60, 199), {}, r"in 4 of 200 rows \(3, 50, 60, …\)"),
         (1e300 * clusters(rows=200)[0], {}, "too large for float32 in 200 of 200 rows"),
-        (np.ones((200, 4)), {}, "vectors has rows that all point in one direction, expected rows that differ"),
-        (np.arange(1.0, 201)[:, None], {}, "all point in one direction"),
-        (spoilt(17), {"name": "mine.npy"}, "^mine.npy holds NaN"),
-        (np.full((200, 4), "a"), {}, "vectors holds <U1, expected real numbers"),
-        (clusters(rows=200)[0], {"labels": np.zeros(199, int)}, r"labels has shape \(199,\), expected \(200,\)"),
-        (clusters(rows=200)[0], {"labels": np.zeros(200)}, "labels holds float64, expected integers or strings"),
-        (clusters(rows=200)[0], {"max_iter": 0}, "max_iter is 0, expected a whole number, at least 1"),
+        (np.ones((200, 4)), {}, "vectors.*one direction"),
+        (np.arange(1.0, 201)[:, None], {}, "one direction"),
+        (with_nan(17), {"name": "mine.npy"}, "^mine.npy.*NaN"),
+        (np.full((200, 4), "a"), {}, "vectors holds <U1"),
+        (clusters(rows=200)[0], {"labels": np.zeros(199, int)}, r"labels has shape \(199,\).*\(200,\)"),
+        (clusters(rows=200)[0], {"labels": np.full(200, 0.5)}, "labels.*0.5"),
+        (clusters(rows=200)[0], {"max_iter": 0}, "max_iter is 0"),
         (clusters(rows=200)[0], {"n_components": 2.5}, "n_components is 2.5"),
     ],
 )
-def test_what_cannot_be_diagnosed_is_refused(vectors, options, message):
+def test_invalid_input_is_rejected(vectors, options, message):
     with pytest.raises(InputError, match=message):
         diagnose(vectors, **{**QUICK, **options})

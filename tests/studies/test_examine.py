@@ -1,12 +1,12 @@
+import dataclasses
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-from nonneg import Features, InputError
+from nonneg import Features, InputError, train
 from nonneg.studies import examine
+from nonneg.training import load_recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -22,56 +22,51 @@ def vectors(tmp_path):
     return tmp_path, X, kinds
 
 
-def test_files_features_and_runs_are_examined(vectors):
+def test_files_features_folders_and_runs_are_examined(vectors):
     folder, X, kinds = vectors
     of_file = examine(f"{folder}/v.npz:x", f"{folder}/v.npz:kind", **QUICK)
     assert of_file.rows == 200 and of_file.classes == 4 and of_file.name == "v.npz:x"
     Features(X, labels=kinds).save(folder / "x.features")
     of_features = examine(f"{folder}/x.features", **QUICK)
     assert of_features.given == of_file.given and of_features.classes == 4
-    (folder / "x").mkdir()  # a run, with its features beside it
+    (folder / "x").mkdir()  # a run folder with features next to it
     assert examine(f"{folder}/x", **QUICK).given == of_file.given
 
 
-def test_a_trained_run_is_embedded_first(tmp_path):
-    import dataclasses
-
-    from nonneg import train
-    from nonneg.training import load_recipe
-
+def test_the_test_images_of_a_trained_run_are_embedded(tmp_path):
     config = dataclasses.replace(load_recipe("digits"), epochs=1, warmup_epochs=1)
     run = train(config, tmp_path / "run", progress=False)
     found = examine(str(run), **QUICK)
     assert found.features == config.features and found.classes == 10 and found.negative == 0
-    assert found.rows == 397  # its test images
+    assert found.rows == 397
 
 
-def test_labels_that_do_not_fit_and_folders_of_nothing_are_refused(vectors, tmp_path):
+def test_labels_of_the_wrong_length_and_empty_folders_are_rejected(vectors, tmp_path):
     folder, _, _ = vectors
     (folder / "few.txt").write_text("a\nb\n")
-    with pytest.raises(InputError, match="has 2 rows, expected 200"):
+    with pytest.raises(InputError, match=r"few\.txt.* 2 rows.*200"):
         examine(f"{folder}/v.npz:x", f"{folder}/few.txt", **QUICK)
     (folder / "empty").mkdir()
-    with pytest.raises(InputError, match="neither features nor a run"):
+    with pytest.raises(InputError, match="empty"):
         examine(f"{folder}/empty", **QUICK)
 
 
-def test_a_file_of_broken_vectors_is_named(vectors):
+def test_the_file_with_non_finite_vectors_is_named(vectors):
     folder, X, _ = vectors
     np.save(folder / "broken.npy", np.where(np.arange(200)[:, None] == 5, np.nan, X))
-    with pytest.raises(InputError, match=r"broken.npy holds NaN, .* in 1 of 200 rows \(5\)"):
+    with pytest.raises(InputError, match=r"broken.npy.*NaN.* in 1 of 200 rows \(5\)"):
         examine(f"{folder}/broken.npy", **QUICK)
 
 
-def test_labels_of_csv_without_a_header_say_so(vectors):
+def test_csv_labels_without_a_header_are_explained(vectors):
     folder, _, _ = vectors
     (folder / "l.csv").write_text("first\n" + "other\n" * 199)
-    with pytest.raises(InputError, match=r"has 199 rows, where line 1 \('first'\) was taken for the header"):
+    with pytest.raises(InputError, match=r"l\.csv.*199 rows.*'first'.*header"):
         examine(f"{folder}/v.npz:x", f"{folder}/l.csv", **QUICK)
 
 
-def test_the_command_prints_json(vectors):
+def test_the_command_prints_json(vectors, command):
     folder, _, _ = vectors
-    command = [sys.executable, "-m", "nonneg", "doctor", f"{folder}/v.npz:x", "--max-iter", "5", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout)["rows"] == 200
+    code, output, errors = command("doctor", f"{folder}/v.npz:x", "--max-iter", "5", "--json")
+    assert code == 0, errors
+    assert json.loads(output)["rows"] == 200

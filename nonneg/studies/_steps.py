@@ -1,0 +1,102 @@
+"""The steps of a reproduction, and the files that keep their figures."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from nonneg.durable import read_errors_as_input_errors, write_atomically
+from nonneg.errors import InputError
+
+_REQUIRED = {  # the figures that the page needs, by part
+    "run": {"figures"},
+    "matching": {"agreement", "floor", "live", "at_least"},
+    "selection": {"points"},
+    "supervised": {"accuracy", "curve"},
+}
+
+
+class Step(NamedTuple):
+    """A step of a reproduction: a part, and which variant of it. Fields that do not apply to a part are empty.
+
+    Runs and selections have a `side` (CL or NCL), supervised runs a `start` (scratch or fine-tuned) and a `head`.
+    """
+
+    part: Literal["run", "pictures", "selection", "supervised", "matching", "activation"]
+    side: str = ""
+    start: str = ""
+    head: str = ""
+    activation: str = ""
+    seed: int | None = None
+
+    def __str__(self) -> str:
+        words = ("" if self.part == "run" else self.part, self.side, self.start, self.head, self.activation)
+        return ", ".join(filter(None, (*words, "" if self.seed is None else f"seed {self.seed}")))
+
+
+class StepStore:
+    """A folder with one JSON file per finished step, and the commits of the code that produced them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, step: Step) -> Path:
+        """Return the file of a step."""
+        return self.folder / f"{str(step).replace(', ', '-').replace(' ', '-').lower()}.json"
+
+    def read(self, step: Step) -> Any:
+        """Return the figures of a finished step, or None."""
+        path = self.path(step)
+        figures = _read(path)
+        if figures is None:
+            return None
+        parts = [figures]
+        if step.part == "matching" and isinstance(figures, dict):
+            parts = list(figures.values())
+        is_valid = all(isinstance(part, dict) and _REQUIRED.get(step.part, set()) <= part.keys() for part in parts)
+        if step.part == "pictures":
+            is_valid = is_valid and all(isinstance(file, str) for file in figures.values())
+        if not is_valid:
+            raise _damaged(path)
+        return figures
+
+    def write(self, step: Step, figures: Any) -> None:
+        """Store the figures of a step."""
+        self._write(self.path(step), figures)
+
+    def commits(self) -> list[str]:
+        """Return the commits of the code that produced runs and figures; it may have changed on the way."""
+        path = self.folder / "commits.json"
+        commits = _read(path)
+        if commits is not None and not isinstance(commits, list):
+            raise _damaged(path)
+        return commits or []
+
+    def add_commits(self, environments: Iterable[dict[str, Any]]) -> None:
+        """Add the commits of these environments."""
+        known = self.commits()
+        if new := [made["commit"] for made in environments if made["commit"] not in known]:
+            self._write(self.folder / "commits.json", [*known, *dict.fromkeys(new)])
+
+    def _write(self, path: Path, content: Any) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps(content, indent=1).encode())
+
+
+def _read(path: Path) -> Any:
+    """Return the content of a JSON file, or None if there is no such file."""
+    if not path.is_file():
+        return None
+    with read_errors_as_input_errors(path):
+        text = path.read_bytes()
+    try:
+        content = json.loads(text)
+    except ValueError:
+        content = None
+    if content is None:
+        raise _damaged(path)
+    return content
+
+
+def _damaged(path: Path) -> InputError:
+    return InputError(f"{path} is damaged; remove it to repeat the step")

@@ -3,7 +3,7 @@
 import dataclasses
 import difflib
 import typing
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any
 
@@ -40,8 +40,7 @@ def check_fields(settings: Any, prefix: str = "") -> None:
     Raises:
         InputError: names the field, its value and what was expected.
     """
-    kind: Hashable = type(settings)
-    for name, adapter in _adapters(kind).items():
+    for name, adapter in _adapters(type(settings)).items():  # type: ignore[arg-type]
         value = getattr(settings, name)
         value = tuple(value) if isinstance(value, list) else value
         try:

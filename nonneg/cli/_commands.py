@@ -1,5 +1,7 @@
 """All commands by name, and the choice between them. Heavy imports wait until a command runs."""
 
+import dataclasses
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -55,7 +57,7 @@ def _train(recipe: str, arguments: list[str]) -> None:
         overwrite: bool = False,
         tensorboard: bool = False,
     ) -> None:
-        """Train and write a run. An unfinished run in that folder is resumed.
+        """Train and write a run. An unfinished run in that folder is resumed. The prefix modality. may be left out.
 
         Args:
             config: the recipe.
@@ -67,7 +69,14 @@ def _train(recipe: str, arguments: list[str]) -> None:
         if launched_processes().is_first:
             print(f"Trained: {folder}")
 
-    tyro.cli(run, prog=f"nonneg train {recipe}", args=arguments)
+    tyro.cli(run, prog=f"nonneg train {recipe}", args=_with_prefix(arguments, start.modality))
+
+
+def _with_prefix(arguments: list[str], modality: Any) -> list[str]:
+    """Let people leave out the prefix of the modality's options: `--image-size` is `--modality.image-size`."""
+    own = {field.name.replace("_", "-") for field in dataclasses.fields(modality)}
+    options = re.compile(rf"--(no-)?({'|'.join(map(re.escape, own))})(?=[.=]|$)") if own else re.compile("$^")
+    return [options.sub(lambda m: f"--modality.{m[1] or ''}{m[2]}", argument) for argument in arguments]
 
 
 def run(arguments: list[str]) -> None:

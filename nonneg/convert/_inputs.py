@@ -10,18 +10,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import torch
 from rich.console import Console
 
 from nonneg.convert._rows import Rows, have_one_direction
 from nonneg.errors import InputError
 from nonneg.labels import label_numbers
-from nonneg.modalities.images import open_source, thumbnails
+from nonneg.modalities.images import open_source
 from nonneg.tables import ids_within, open_vectors, read_column, split_name
 
 _BLOCK = 16_384
-_SHOWN_SIDE = 128
+_SHOWN_SIDE = 96
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Inputs:
     label_names: tuple[str, ...]
     ids: Sequence[str] | None
     texts: Sequence[str] | None
-    media: Any
+    pixels: Any
     files: dict[str, str | None]
     contents: dict[str, str]
 
@@ -142,7 +141,7 @@ def _ids(given: str, values: Any) -> list[str]:
 
 
 def _pictures(media: str, rows: int, ids: Sequence[str] | None, vectors: str, progress: bool) -> Any:
-    """One encoded image per row."""
+    """One thumbnail per row, `(rows, height, width, channels)` uint8."""
     if not Path(media).exists():
         raise InputError(f"media is {media!r}, which does not exist, expected a folder of images")
     source = open_source(media, image_size=_SHOWN_SIDE, progress=progress)
@@ -158,8 +157,7 @@ def _pictures(media: str, rows: int, ids: Sequence[str] | None, vectors: str, pr
         if missing is not None:
             raise InputError(f"{media} holds no image named {missing!r}, expected one per id")
         order = np.array([places[value] for value in ids])
-    parts = [thumbnails(source.images[order[start : start + 256]]) for start in range(0, rows, 256)]
-    return pa.concat_arrays(parts)
+    return source.samples[order]
 
 
 def _in_order(names: Sequence[str], rows: int) -> list[int]:

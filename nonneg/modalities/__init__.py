@@ -6,10 +6,11 @@ A new modality of the package is a folder beside `images` and a line in `_modali
 from nonneg.modalities._batch import arrays_of, as_tensors, map_arrays
 from nonneg.modalities._modality import Modality, register
 from nonneg.modalities._random import uniform
-from nonneg.modalities._source import SomeRows, Source
+from nonneg.modalities._source import ChangedRows, SomeRows, Source
 from nonneg.modalities._splits import UndividedError
 
 __all__ = [
+    "ChangedRows",
     "Modality",
     "SomeRows",
     "Source",

@@ -120,6 +120,16 @@ class Modality:
         """Something to look at for each of these samples: `pixels`, `media` or `texts`, as `Features` takes them."""
         return {}
 
+    # For evaluation
+
+    def with_light_views(self) -> Self:
+        """The same modality with the views on which a classifier is trained; by default those of training."""
+        return self
+
+    def corrupted(self, source: Source) -> dict[str, tuple[Source, ...]]:
+        """Corrupted versions of a source, by kind and from mild to severe, to measure robustness; usually none."""
+        return {}
+
     # Saving
 
     def to_table(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """`Source`: samples to learn from or to embed, with what is known of them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,3 +82,27 @@ class SomeRows:
     def shape(self) -> tuple[int, ...]:
         """Of the rows, where `whole` is an array."""
         return (len(self.rows), *self.whole.shape[1:])
+
+
+class ChangedRows:
+    """Samples that are changed when they are read, and not stored.
+
+    Args:
+        whole: the samples.
+        change: maps a batch and its row numbers to the changed batch.
+    """
+
+    def __init__(self, whole: Any, change: Callable[[Any, npt.NDArray[np.int64]], Any]) -> None:
+        self.whole, self.change = whole, change
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    def __getitem__(self, rows: Any) -> Any:
+        rows = np.arange(len(self))[rows]
+        return self.change(self.whole[rows], rows)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the unchanged samples, where they are an array."""
+        return tuple(self.whole.shape)

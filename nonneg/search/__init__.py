@@ -1,6 +1,6 @@
 """Search samples by their features and see why each was found: one `Index`, several engines."""
 
-from nonneg.search._encoder import Encoder, encoder_for, image_codes, select_columns
+from nonneg.search._encoder import Encoder, encoder_for, select_columns
 from nonneg.search._engine import ENGINES, Found, Where
 from nonneg.search._find import Hit, Hits, find
 from nonneg.search._folders import index_folder, parsed_features, search_folder
@@ -21,7 +21,6 @@ __all__ = [
     "contributions",
     "encoder_for",
     "find",
-    "image_codes",
     "index_folder",
     "parsed_feature",
     "parsed_features",

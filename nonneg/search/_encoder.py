@@ -1,6 +1,5 @@
 """Codes of new samples: an image through a trained run; a vector or a text through a run of `nonneg convert`."""
 
-import io
 import json
 import threading
 from functools import cached_property
@@ -17,8 +16,6 @@ from nonneg.features import Features
 from nonneg.messages import one_line
 
 Kind = Literal["image", "vector", "text"]
-_MOST_PIXELS = 50_000_000  # of an image that is resized before the network sees it
-_MOST_PIXELS_UNRESIZED = 1_000_000
 
 
 def encoder_for(features: Features, run: str | Path, sentence_model: str | None = None) -> "Encoder":
@@ -35,6 +32,9 @@ def encoder_for(features: Features, run: str | Path, sentence_model: str | None 
     """
     described = _description(run)
     if "encoder" in described:
+        modality = described.get("modality")
+        if not isinstance(modality, dict) or modality.get("name") != "images":
+            raise InputError(f"{run} was not trained on images, expected a run that was, to encode new samples")
         is_projected = features.layer == "projector" and described.get("projector_depth") != 0
         kind: Kind = "image"
         width = described.get("features") if is_projected else None  # the width of an encoder is known once it is built
@@ -101,7 +101,7 @@ class Encoder:
         """
         with self._lock:
             if self.kind == "image":
-                codes = image_codes(_image_bytes(sample), self._model, self._features.layer, _image_name(sample))
+                codes = self._image_codes(sample)
             else:
                 vector = self._sentence_vector(sample) if self.kind == "text" else _vector(sample)
                 if vector.shape[1] != self._model.n_features_in_:
@@ -109,6 +109,14 @@ class Encoder:
                     raise InputError(f"{found}, expected {self._model.n_features_in_}, as {self.run} was fitted on")
                 codes = self._model.transform(vector)
         return sp.csr_array(select_columns(codes, self._features, self.run))
+
+    def _image_codes(self, sample: Any) -> Any:
+        try:
+            source = self._model.modality.read(_image_bytes(sample))
+        except InputError as error:
+            name = "" if isinstance(sample, bytes) else f"{sample}: "
+            raise InputError(f"{name}{error}") from error
+        return self._model.embed(source, self._features.layer, media=False).codes
 
     @cached_property
     def _model(self) -> Any:
@@ -157,12 +165,8 @@ def _description(run: str | Path) -> dict[str, Any]:
     return described
 
 
-def _image_name(sample: Any) -> str:
-    return "the image" if isinstance(sample, bytes) else str(sample)
-
-
 def _image_bytes(sample: bytes | str | Path) -> bytes:
-    from nonneg.modalities.images.sources._decode import MOST_BYTES, too_long
+    from nonneg.modalities.images import MOST_BYTES
 
     if isinstance(sample, bytes):
         return sample
@@ -171,38 +175,8 @@ def _image_bytes(sample: bytes | str | Path) -> bytes:
         if path.exists() and not path.is_file():
             raise InputError(f"{path} is not a regular file, expected an image")
         if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"{path} is no image: {too_long(path.stat().st_size)}")
+            raise InputError(f"{path} is {path.stat().st_size:,} bytes long, expected an image")
         return path.read_bytes()
-
-
-def image_codes(content: bytes, model: Any, layer: Any, name: str) -> Any:
-    """Return a model's output `(1, width)` for an encoded image, resized and cropped as for the model's training.
-
-    Args:
-        content: the bytes of an image file.
-        model: a trained model.
-        layer: "encoder" or "projector".
-        name: the name of the image in error messages.
-    """
-    from PIL import Image
-
-    from nonneg.modalities.images.sources._decode import BrokenImageError, decode
-    from nonneg.models import source_for
-
-    size = model.config.resize or model.config.image_size
-    try:
-        with Image.open(io.BytesIO(content)) as opened:
-            width, height = opened.size
-        most = _MOST_PIXELS if size else _MOST_PIXELS_UNRESIZED
-        if width * height > most:
-            raise InputError(f"{name} has {width} x {height} pixels, expected at most {most:,} in all")
-        pixels = decode(content, size)
-    except (BrokenImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise InputError(f"{name} cannot be read as an image: {one_line(error)}") from error
-    if model.config.channels == 1:
-        pixels = np.asarray(Image.fromarray(pixels).convert("L"))[..., None]
-    source: Any = pixels[None]  # an array is a data set, too
-    return model.embed(source_for(model, source, progress=False), layer, media=False).codes
 
 
 def _vector(sample: Any) -> Any:

@@ -38,7 +38,7 @@ def _open(subject: str) -> tuple[Any, Any]:
         return open_vectors(subject), None
     if (path / "config.toml").is_file():
         model, config = load(path), load_recipe(str(path / "config.toml"))
-        features = model.embed(test_source(model, config.data, config.skip_broken), media=False)
+        features = model.embed(test_source(model, config.data), media=False)
     else:
         features = open_features(subject)
     return features.codes, None if features.labels is None else np.asarray(features.labels)

@@ -19,7 +19,6 @@ from nonneg.errors import InputError, StoppedError, UntrainableError
 from nonneg.evaluate import match_features
 from nonneg.features import Features
 from nonneg.modalities import Source
-from nonneg.modalities.images import open_source
 from nonneg.models import load
 from nonneg.report import write_pictures
 from nonneg.select import sweep
@@ -29,12 +28,12 @@ from nonneg.studies._steps import Step, StepStore
 from nonneg.training import TrainConfig, load_recipe, new_model, read_environment, read_log, train
 from nonneg.trials import (
     PARTS,
+    embed_view,
     fine_tune,
     fine_tuning_figure,
     measure_subject,
     open_run,
     split_sources,
-    viewed_source,
 )
 
 HEADS: dict[str, dict[str, Any]] = {  # name to whether it has its own projector, and what is rectified
@@ -104,7 +103,7 @@ class Study:
     def require_data(self) -> None:
         """Raise an error for missing data before anything is written."""
         for data in (self.config.data, *self.plan.transfer_to, *self.plan.shifted_to):
-            open_source(data, image_size=self.config.image_size, skip_broken=self.config.skip_broken)
+            self.config.modality.open(data)
 
     def claim(self, overwrite: bool) -> None:
         """Create the folder, or check that it holds the same plan with at most as many seeds."""
@@ -207,10 +206,8 @@ class Study:
         model = load(str(self.run(side, 0)))
         model.to(choose_device())
         train_images, test_images = split_sources(model, self.config.data)
-        again = viewed_source(train_images, self.config.views, seed=self.config.seed)
-        train_codes, test_codes, views = (
-            model.embed(source, media=False) for source in (train_images, test_images, again)
-        )
+        train_codes, test_codes = (model.embed(source, media=False) for source in (train_images, test_images))
+        views = embed_view(model, train_images, seed=self.config.seed)["projector"]
         return sweep(train_codes, test_codes, views=views, progress=False).to_dict()
 
     def matching(self) -> dict[str, Any]:
@@ -277,7 +274,7 @@ class Study:
         return config if side == "NCL" else dataclasses.replace(config, rectify="none", top_k=0)
 
     def _images(self) -> Source:
-        return open_source(self.config.data, image_size=self.config.image_size, skip_broken=self.config.skip_broken)
+        return self.config.modality.open(self.config.data)
 
     def _kept_features(self, side: str, seed: int) -> Features:
         folder = self._features(side, seed)

@@ -244,7 +244,7 @@ def _activations(plan: Plan, results: Results) -> str:
     for activation in ACTIVATIONS:
         if (result := results.get(Step("activation", activation=activation))) is not None:
             figures = Measured.from_dict(result).figures if "figures" in result else {}
-            kept = [figures.get((key, layer)) for key, layer in _ABLATION.items()]  # type: ignore[arg-type]
+            kept = [figures.get((key, layer)) for key, layer in _ABLATION.items()]
             rows.append([activation, *("—" if figure is None else figure.form.format(figure.value) for figure in kept)])
             if "failed" in result:
                 retry = f" Its row shows lr {result['lr']:g}." if figures else ""

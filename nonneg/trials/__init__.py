@@ -13,10 +13,9 @@ from nonneg.trials._subject import (
     split_sources,
     test_source,
 )
-from nonneg.trials.images import KINDS, corrupt, corrupted_source, viewed_source
+from nonneg.trials._views import embed_view
 
 __all__ = [
-    "KINDS",
     "PARTS",
     "USUAL_PARTS",
     "AugmentedProbe",
@@ -24,8 +23,7 @@ __all__ = [
     "Trained",
     "TrainedSubject",
     "augmented_probe",
-    "corrupt",
-    "corrupted_source",
+    "embed_view",
     "fine_tune",
     "fine_tuning_figure",
     "is_run",
@@ -35,5 +33,4 @@ __all__ = [
     "open_subject",
     "split_sources",
     "test_source",
-    "viewed_source",
 ]

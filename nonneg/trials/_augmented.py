@@ -1,6 +1,7 @@
 """The linear probe that papers report: a linear layer trained by SGD on random views."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -8,11 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from nonneg.errors import InputError
-from nonneg.modalities import Source
-from nonneg.modalities.images import ViewConfig
+from nonneg.modalities import Modality, Source
 from nonneg.models import Layer, Model
 from nonneg.trials._labelled_training import (
-    CROP_AND_FLIP,
     correctly_predicted,
     fit,
     labelled_config,
@@ -46,7 +45,7 @@ def augmented_probe(
     batch_size: int = 256,
     learning_rate: float = 0.1,
     standardise: bool = False,
-    views: ViewConfig = CROP_AND_FLIP,
+    views: Modality | None = None,
     seed: int = 0,
     device: str | torch.device | None = None,
     progress: bool = False,
@@ -64,21 +63,24 @@ def augmented_probe(
         batch_size: samples per update.
         learning_rate: of SGD with momentum 0.9, without weight decay.
         standardise: put a batch norm without weights below the linear layer; papers do not.
-        views: the random views of training samples: by default resized crops and horizontal flips.
+        views: a modality that draws the views of training samples; by default the model's own with its lighter views,
+            which are resized crops and horizontal flips for images.
         seed: decides the order of the samples and their views.
         device: where to compute; None is a CUDA device if there is one.
         progress: show a progress bar.
 
     Example:
-        >>> from nonneg.modalities.images import open_source
+        >>> from nonneg.modalities.images import Images, open_source
         >>> from nonneg.models import ModelConfig
         >>> some = open_source("digits", "test").take(np.arange(100))
-        >>> len(augmented_probe(Model(ModelConfig("convnet_8", channels=1)), some, some, epochs=2).curve)
+        >>> len(augmented_probe(Model(ModelConfig("convnet_8", Images(channels=1))), some, some, epochs=2).curve)
         2
     """
     if layer not in ("encoder", "projector"):
         raise InputError(f"augmented_probe: layer is {layer!r}, expected encoder or projector")
-    config = labelled_config(epochs, batch_size, learning_rate, 0.0, views, seed)
+    config = labelled_config(
+        model, views, epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, weight_decay=0.0, seed=seed
+    )
     trial = prepare_trial("augmented_probe", model, train, test, config, device)
     trial.model.eval()
     codes, labels = trial.test_codes(layer)
@@ -87,7 +89,7 @@ def augmented_probe(
     head = nn.Sequential(scaled, linear_head(width, trial.classes)).to(trial.device)
 
     @torch.no_grad()
-    def frozen(views: Tensor) -> Tensor:
+    def frozen(views: Any) -> Tensor:
         return trial.codes(views, layer)
 
     curve, hits = fit(

@@ -10,12 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nonneg.errors import InputError
-from nonneg.modalities import Source
-from nonneg.modalities.images import ViewConfig
+from nonneg.modalities import Modality, Source
 from nonneg.models import Model, projector_of
 from nonneg.rectify import NonNegative
 from nonneg.trials._labelled_training import (
-    CROP_AND_FLIP,
     correctly_predicted,
     fit,
     labelled_config,
@@ -56,7 +54,7 @@ def fine_tune(
     projector: bool = False,
     rectify: Rectify = "none",
     rectify_weight: bool = False,
-    views: ViewConfig = CROP_AND_FLIP,
+    views: Modality | None = None,
     seed: int = 0,
     device: str | torch.device | None = None,
     progress: bool = False,
@@ -77,14 +75,23 @@ def fine_tune(
         seed: decides which samples are used, their order and their views.
 
     Example:
-        >>> from nonneg.modalities.images import open_source
+        >>> from nonneg.modalities.images import Images, open_source
         >>> from nonneg.models import ModelConfig
         >>> some = open_source("digits", "test").take(np.arange(100))
-        >>> len(fine_tune(Model(ModelConfig("convnet_8", channels=1)), some, some, epochs=2, fraction=0.2).curve)
+        >>> model = Model(ModelConfig("convnet_8", Images(channels=1)))
+        >>> len(fine_tune(model, some, some, epochs=2, fraction=0.2).curve)
         2
     """
     _check(fraction, rectify)
-    config = labelled_config(epochs, batch_size, learning_rate, weight_decay, views, seed)
+    config = labelled_config(
+        model,
+        views,
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        seed=seed,
+    )
     trial = prepare_trial("fine_tune", model, train, test, config, device)
     trial = replace(trial, rows=share_of_each_class(np.asarray(train.labels), trial.rows, fraction, seed))
     encoder = trial.model.train().requires_grad_(True).encoder

@@ -3,8 +3,10 @@
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +17,7 @@ from torch import Tensor, nn
 from nonneg.devices import choose_device
 from nonneg.errors import InputError
 from nonneg.labels import is_labelled
-from nonneg.modalities import Source
-from nonneg.modalities.images import ViewConfig, random_views
+from nonneg.modalities import Modality, Source, arrays_of, map_arrays
 from nonneg.models import Layer, Model, Precision, embed_rows
 from nonneg.progress import progress_bar
 from nonneg.training import (
@@ -29,9 +30,8 @@ from nonneg.training import (
     set_learning_rate,
 )
 
-_VALUES_AT_A_TIME = 2**24  # of views on a GPU: 64 MB
-_SMALL_SIDE = 64  # larger images keep a GPU busy while the host launches the next step
-CROP_AND_FLIP = ViewConfig(crop_least=0.08, flip_p=0.5)
+_BYTES_AT_A_TIME = 2**24  # of samples whose views are drawn together on a GPU
+_SMALL_SAMPLE = 2**14  # bytes; larger ones keep a GPU busy while the host launches the next step
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,28 +61,30 @@ class Trial:
     precision: Precision
     is_recordable: bool
 
-    def codes(self, views: Tensor, layer: Layer) -> Tensor:
-        """Return codes `(batch, width)` in float32 of views `(batch, channels, height, width)` from 0 to 1."""
-        views = self.model.standardised(views)
-        if self.device.type == "cuda":
-            views = views.contiguous(memory_format=torch.channels_last)
+    def codes(self, views: Any, layer: Layer) -> Tensor:
+        """Return codes `(batch, width)` in float32 of views, as the modality draws them."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16-mixed"):
             codes: Tensor = self.model(views, layer)
         return codes.float()
 
     def test_codes(self, layer: Layer) -> tuple[Tensor, Tensor]:
         """Return codes `(samples, width)` of the unchanged, labelled test samples, and their labels."""
-        images, labels = _as_trained(self.test.images, self.model), np.asarray(self.test.labels)
-        batches = embed_rows(
-            self.model, images, range(len(images)), (layer,), device=self.device, precision=self.precision
-        )
+        labels, rows = np.asarray(self.test.labels), range(len(self.test))
+        batches = embed_rows(self.model, self.test, rows, (layer,), device=self.device, precision=self.precision)
         codes = torch.cat([torch.from_numpy(batch.layers[layer]).to(self.device) for batch in batches])
         known = torch.from_numpy(is_labelled(labels)).to(self.device)
         return codes[known], torch.from_numpy(labels).to(self.device)[known]
 
 
 def labelled_config(
-    epochs: int, batch_size: int, learning_rate: float, weight_decay: float, views: ViewConfig, seed: int
+    model: Model,
+    views: Modality | None,
+    *,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    weight_decay: float,
+    seed: int,
 ) -> TrainConfig:
     """Return a config of SGD with momentum 0.9, without warm-up; the learning rate falls to 0 along a cosine."""
     return TrainConfig(
@@ -93,7 +95,8 @@ def labelled_config(
         lr=learning_rate,
         weight_decay=weight_decay,
         warmup_epochs=0,
-        views=views,
+        encoder=model.config.encoder,
+        modality=model.modality.with_light_views() if views is None else views,
     )
 
 
@@ -104,9 +107,6 @@ def prepare_trial(
     for which, source in (("train", train), ("test", test)):
         if source.labels is None or not is_labelled(source.labels).any():
             raise InputError(f"{name}: the {which} samples have no labels")
-        if source.images.shape[3] != model.config.channels:
-            found, expected = source.images.shape[3], model.config.channels
-            raise InputError(f"{name}: the {which} images have {found} channels, the model expects {expected}")
     if train.label_names and test.label_names and train.label_names != test.label_names:
         raise InputError(f"{name}: train and test have different label names, expected the same classes")
     labels = np.asarray(train.labels)
@@ -119,10 +119,8 @@ def prepare_trial(
     if on_gpu:
         own.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     # A graph keeps its memory while test samples are embedded, and other libraries' networks may wait for the device.
-    is_small = max(train.images.shape[1:3]) <= _SMALL_SIDE
-    is_recordable = on_gpu and is_small and ":" not in model.config.encoder
+    is_recordable = on_gpu and _sample_bytes(train) <= _SMALL_SAMPLE and not config.has_foreign_encoder
     precision: Precision = "bf16-mixed" if on_gpu else "32-true"
-    train = replace(train, images=np.asanyarray(train.images))  # lazy images are read now
     return Trial(name, own, train, test, rows, int(labels.max()) + 1, config, place, precision, is_recordable)
 
 
@@ -138,8 +136,7 @@ def fit(
 
     Args:
         trial: the samples.
-        logits: maps views `(batch, channels, height, width)` from 0 to 1, or what `frozen` returns for them, to
-            `(batch, classes)`.
+        logits: maps views, or what `frozen` returns for them, to `(batch, classes)`.
         parameters: what is trained.
         correct: returns which test samples `(samples,)` are predicted correctly; called after each epoch.
         progress: show a progress bar.
@@ -188,23 +185,24 @@ class _Batches:
         self.config, self.frozen, self.rows = trial.config, frozen, torch.from_numpy(trial.rows)
         self.size = min(self.config.batch_size, len(self.rows))
         self.per_epoch = len(self.rows) // self.size
-        self.feed = open_feed(trial.train, self.config, trial.device)
-        self.views = replace(self.config.views, size=self.config.views.size or trial.model.config.image_size)
+        self.feed = open_feed(trial.train, self.config, trial.device, views=1)
         # A GPU finishes the views of a small batch before the host has launched the next ones: it gets many batches at
         # once. The views are the same, because they depend only on the sample's number.
-        _, height, width, channels = trial.train.images.shape
-        values = self.size * channels * (self.views.size**2 or height * width)
-        self.together = max(1, _VALUES_AT_A_TIME // int(values)) if trial.device.type == "cuda" else 1
+        most = max(1, _BYTES_AT_A_TIME // (self.size * _sample_bytes(trial.train)))
+        self.together = most if trial.device.type == "cuda" else 1
+        self.config.modality.to(trial.device)
 
     def of(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the inputs and labels of each step of an epoch."""
         order = self.rows[epoch_order(len(self.rows), self.config.seed, epoch)][: self.per_epoch * self.size]
-        coming = self.feed.batches(order.view(self.per_epoch, self.size))
+        coming = self.feed.batches(order.view(self.per_epoch, self.size), epoch)
         while batches := list(islice(coming, self.together)):
-            images = torch.cat([batch.images for batch in batches]).permute(0, 3, 1, 2)
+            parts = zip(*(arrays_of(batch.content) for batch in batches), strict=True)
+            joined = iter([torch.cat(part) for part in parts])
+            content = map_arrays(partial(_next, joined), batches[0].content)
             samples = torch.cat([batch.samples for batch in batches])
-            views = self.frozen(random_views(images, samples, self.views, self.config.seed, epoch, views=1))
-            for batch, inputs in zip(batches, views.split(self.size), strict=True):
+            drawn = self.config.modality.draw_views(content, samples, self.config.seed, epoch, 1, torch.float32)
+            for batch, inputs in zip(batches, self.frozen(drawn).split(self.size), strict=True):
                 assert batch.labels is not None  # checked in prepare_trial
                 yield inputs, batch.labels
 
@@ -225,11 +223,9 @@ def correctly_predicted(head: nn.Module, codes: Tensor, labels: Tensor) -> Tenso
     return hits
 
 
-def _as_trained(images: npt.NDArray[np.uint8], model: Model) -> npt.NDArray[np.uint8]:
-    """Return the centre of images that were resized so that views could be cut out of them; others unchanged."""
-    side = model.config.image_size
-    height, width = images.shape[1:3]
-    if not (side and model.config.resize) or min(height, width) < side or (height, width) == (side, side):
-        return images
-    top, left = (height - side) // 2, (width - side) // 2
-    return images[:, top : top + side, left : left + side]
+def _next(joined: Iterator[Tensor], _: Tensor) -> Tensor:
+    return next(joined)
+
+
+def _sample_bytes(source: Source) -> int:
+    return max(1, sum(int(part.nbytes) for part in arrays_of(source.samples[np.zeros(1, np.int64)])))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from nonneg import metrics
+from nonneg.errors import InputError
 from nonneg.evaluate import (
     Figure,
     Part,
@@ -20,7 +21,7 @@ from nonneg.models import Layer
 from nonneg.trials._augmented import augmented_probe
 from nonneg.trials._fine_tune import FineTuned, fine_tune
 from nonneg.trials._subject import TrainedSubject, embed_layers, split_sources, test_source
-from nonneg.trials.images import KINDS, SEVERITIES, corrupted_source, viewed_source
+from nonneg.trials._views import embed_view
 
 _LAYERS: tuple[Layer, ...] = ("encoder", "projector")
 _SEPIN_SAMPLES = 2_048  # test samples whose two views SEPIN compares
@@ -31,8 +32,7 @@ def _sepin(subject: TrainedSubject) -> Iterator[Figure]:
     trained = subject.trained
     rows = np.random.default_rng(0).permutation(len(trained.test))[:_SEPIN_SAMPLES]  # data is often sorted by class
     some = trained.test.take(np.sort(rows))
-    views = [viewed_source(some, trained.config.views, view, trained.config.seed) for view in (0, 1)]
-    embedded = [embed_layers(trained.model, source) for source in views]
+    embedded = [embed_view(trained.model, some, view, trained.config.seed) for view in (0, 1)]
     for layer in _LAYERS:
         first, second = (on_fastest_device(both[layer].codes) for both in embedded)
         found = metrics.sepin(first, second, k=(1, 10, 100, None))
@@ -44,18 +44,20 @@ def _sepin(subject: TrainedSubject) -> Iterator[Figure]:
 
 
 def _corruptions(subject: TrainedSubject) -> Iterator[Figure]:
-    """The probe, fitted on clean images and evaluated on corrupted ones."""
+    """The probe, fitted on clean samples and evaluated on corrupted ones."""
     trained = subject.trained
     fitted = {layer: fit_probe(features) for layer, features in subject.train.items()}
     hits: dict[tuple[str, str], list[Any]] = {}
-    for kind in KINDS:
-        for severity in SEVERITIES:
-            corrupted = corrupted_source(trained.test, kind, severity)
-            features = embed_layers(trained.model, corrupted)
+    corrupted = trained.model.modality.corrupted(trained.test)
+    if not corrupted:
+        raise InputError(f"there are no corruptions of {trained.model.modality.name}")
+    for kind, sources in corrupted.items():
+        for source in sources:
+            features = embed_layers(trained.model, source)
             for layer, probe in fitted.items():
                 hits.setdefault((layer, kind), []).append(probe.test(features[layer]).hits)
     for layer in fitted:
-        by_kind = {kind: np.mean(hits[layer, kind], axis=0) for kind in KINDS}
+        by_kind = {kind: np.mean(hits[layer, kind], axis=0) for kind in corrupted}
         yield mean_figure("corruptions", layer, "probe, corrupted images", np.mean(list(by_kind.values()), axis=0))
         for kind, values in by_kind.items():
             yield mean_figure(f"corruption_{kind}", layer, f"probe, {kind.replace('_', ' ')}", values)

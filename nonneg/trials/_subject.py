@@ -11,9 +11,8 @@ from nonneg.evaluate import Subject, open_features, sample_digest, split_feature
 from nonneg.features import Features
 from nonneg.labels import is_labelled
 from nonneg.modalities import Source, UndividedError
-from nonneg.models import Model, load, source_for
+from nonneg.models import Model, load
 from nonneg.training import TrainConfig, load_recipe
-from nonneg.trials.images import lazy_rows
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def open_run(path: str, data: str | None = None, device: str | None = None) -> T
     """
     config = load_recipe(str(Path(path) / "config.toml"))
     model = load(path).to(choose_device(device))
-    sources = split_sources(model, data or config.data, config.skip_broken)
+    sources = split_sources(model, data or config.data)
     train, test = (embed_layers(model, source) for source in sources)
     known = [0 if source.labels is None else int(is_labelled(source.labels).sum()) for source in sources]
     protocol = f"probes fitted on {sources[0].name} ({known[0]:,} labelled samples) and evaluated on {sources[1].name}"
@@ -110,23 +109,23 @@ def embed_layers(model: Model, source: Source) -> dict[str, Features]:
     return {str(layer): features for layer, features in model.embed(source, "both", media=False).items()}
 
 
-def split_sources(model: Model, data: str, skip_broken: bool = False) -> tuple[Source, Source]:
+def split_sources(model: Model, data: str) -> tuple[Source, Source]:
     """Return the train and test split of data; of data without splits, 80% and 20% of its labelled samples."""
-    train = source_for(model, data, "train", skip_broken)
+    train = model.open(data)
     try:
-        return train, source_for(model, data, "test", skip_broken)
+        return train, model.open(data, "test")
     except UndividedError:
         labels = np.full(len(train), -1) if train.labels is None else train.labels
         rows = np.flatnonzero(is_labelled(labels))
         if len(np.unique(labels[rows])) == len(rows):  # no two samples share a label
             rows, labels = np.arange(len(train)), np.zeros(len(train), np.int64)
         fit, kept = split_rows(labels, rows)
-        return lazy_rows(train, fit), lazy_rows(train, kept)
+        return train.take(fit), train.take(kept)
 
 
-def test_source(model: Model, data: str, skip_broken: bool = False) -> Source:
+def test_source(model: Model, data: str) -> Source:
     """Return the test split of data, or all of data without splits."""
     try:
-        return source_for(model, data, "test", skip_broken)
+        return model.open(data, "test")
     except UndividedError:
-        return source_for(model, data, "train", skip_broken)
+        return model.open(data)

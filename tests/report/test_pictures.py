@@ -5,7 +5,6 @@ import re
 
 import numpy as np
 import pytest
-from nonneg.modalities.images._thumbnails import thumbnails
 from PIL import Image
 
 from nonneg.features import Features

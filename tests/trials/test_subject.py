@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from nonneg.trials.images import lazy_rows
 
 from nonneg import InputError
 from nonneg.modalities.images import open_source
 from nonneg.models import Model, ModelConfig
 from nonneg.trials import open_subject, split_sources
-from nonneg.trials.images import lazy_rows
 
 DIGITS = open_source("digits", "train")
 MODEL = Model(ModelConfig("convnet_8", channels=1, features=16))

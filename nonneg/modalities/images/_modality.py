@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from nonneg.errors import InputError
 from nonneg.modalities._modality import Modality, register
 from nonneg.modalities._source import Source
+from nonneg.modalities.images.corruptions import KINDS, SEVERITIES, corrupted_source
 from nonneg.modalities.images.encoders import Input, build_encoder, check_encoder
 from nonneg.modalities.images.sources import decode_image, open_source
 from nonneg.modalities.images.views import ViewConfig, grey, random_views, resize
@@ -129,6 +130,14 @@ class Images(Modality):
             small = F.interpolate(large, size, mode="bilinear", antialias=True)
             images = small.permute(0, 2, 3, 1).contiguous().numpy()
         return {"pixels": images}
+
+    def with_light_views(self) -> Self:
+        """Random resized crops and horizontal flips, as papers train linear probes."""
+        side = self.height if self.height == self.width else 0
+        return replace(self, views=ViewConfig(size=side, crop_least=0.08, flip_p=0.5))
+
+    def corrupted(self, source: Source) -> dict[str, tuple[Source, ...]]:
+        return {kind: tuple(corrupted_source(source, kind, level) for level in SEVERITIES) for kind in KINDS}
 
     def _as_read(self, images: Tensor) -> Tensor:
         """In the encoder's channels, and resized to `image_size` where reading has not done so."""

@@ -20,6 +20,7 @@ Pixels = npt.NDArray[np.uint8]
 # Only picture formats: Pillow would also hand PostScript to an interpreter.
 _FORMATS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000", "AVIF")
 MOST_BYTES = 256 << 20
+_MOST_PIXELS = 50_000_000  # of one image that a person gives
 _ORIENTATION = ExifTags.Base.Orientation
 _BITS, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 262, 339  # tags of TIFF
 _WHITE_IS_ZERO, _UNSIGNED = 0, (1,)
@@ -76,7 +77,13 @@ def decode(encoded: Any, image_size: int) -> Pixels:
 def decode_image(content: bytes, image_size: int) -> Pixels:
     """`decode` for one image that a person gives; a broken one is an `InputError`."""
     try:
+        with Image.open(io.BytesIO(content), formats=formats()) as image:
+            width, height = image.size
+        if width * height > _MOST_PIXELS:
+            raise BrokenImageError(f"{width} x {height} pixels, expected at most {_MOST_PIXELS:,} in all")
         return decode(content, image_size)
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+        raise InputError(f"the image cannot be decoded: {one_line(error)}") from error
     except (BrokenImageError, MemoryError) as error:
         raise InputError(f"the image cannot be decoded: {one_line(error)}") from error
 

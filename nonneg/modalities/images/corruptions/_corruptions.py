@@ -3,16 +3,19 @@
 import math
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from nonneg.devices import choose_device
 from nonneg.errors import InputError
-from nonneg.modalities import Source
-from nonneg.modalities.images import uniform
-from nonneg.trials.images import _kinds as kinds
-from nonneg.trials.images._changed import changed_source
-from nonneg.trials.images._jpeg import jpeg
+from nonneg.modalities._random import uniform
+from nonneg.modalities._source import ChangedRows, Source
+from nonneg.modalities.images.corruptions import _kinds as kinds
+from nonneg.modalities.images.corruptions._jpeg import jpeg
 
 Five = tuple[float, float, float, float, float]
 Kind = tuple[Callable[..., Tensor], tuple[tuple[Five, Five], ...]]
@@ -145,12 +148,14 @@ def corrupted_source(
     Example:
         >>> from nonneg.modalities.images import open_source
         >>> foggy = corrupted_source(open_source("digits", "test"), "fog", 3)
-        >>> foggy.name, foggy.images[:5].shape
+        >>> foggy.name, foggy.samples[:5].shape
         ('digits/test/fog-3', (5, 8, 8, 1))
     """
     check_corruption(kind, severity)
+    place = choose_device(device)
 
-    def change(images: Tensor, samples: Tensor) -> Tensor:
-        return corrupt(images, kind, severity, seed, samples)
+    def change(images: npt.NDArray[np.uint8], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+        there = torch.from_numpy(np.array(images)).to(place)  # a copy: torch requires writable memory
+        return corrupt(there, kind, severity, seed, torch.from_numpy(rows).to(place)).cpu().numpy()
 
-    return changed_source(source, f"{kind}-{severity}", change, device)
+    return replace(source, name=f"{source.name}/{kind}-{severity}", samples=ChangedRows(source.samples, change))

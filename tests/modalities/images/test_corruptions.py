@@ -7,6 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from nonneg.trials.images import KINDS, corrupt, corrupted_source, lazy_rows
+from nonneg.trials.images._jpeg import jpeg
+from nonneg.trials.images._kinds import poisson
 from PIL import Image
 from scipy.ndimage import gaussian_filter
 from scipy.stats import poisson as scipy_poisson
@@ -14,9 +17,6 @@ from scipy.stats import poisson as scipy_poisson
 from nonneg.errors import InputError
 from nonneg.modalities.images import open_source
 from nonneg.models import Model, ModelConfig
-from nonneg.trials.images import KINDS, corrupt, corrupted_source, lazy_rows
-from nonneg.trials.images._jpeg import jpeg
-from nonneg.trials.images._kinds import poisson
 
 SHAPES = torch.from_numpy(open_source("shapes", "test").images[::8])
 DIGITS = torch.from_numpy(open_source("digits", "test").images[:100])

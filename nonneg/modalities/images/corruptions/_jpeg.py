@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nonneg.trials.images._kinds import Numbers, luma
+from nonneg.modalities.images.corruptions._kinds import Numbers, luma
 
 # The example quantisation tables of the standard (annex K), which encoders scale by their quality.
 _LUMA_STEPS = (

@@ -1,0 +1,5 @@
+"""Corrupted images: how well do features hold when pictures are noisy, blurred, foggy or compressed?"""
+
+from nonneg.modalities.images.corruptions._corruptions import KINDS, SEVERITIES, corrupt, corrupted_source
+
+__all__ = ["KINDS", "SEVERITIES", "corrupt", "corrupted_source"]

@@ -15,7 +15,6 @@ from nonneg.codes import EPSILON, active_units, row_lengths
 from nonneg.errors import InputError
 from nonneg.features._card import Card
 from nonneg.features._checks import (
-    Array,
     checked_codes,
     checked_label_names,
     checked_labels,
@@ -26,6 +25,7 @@ from nonneg.features._checks import (
 from nonneg.features._names import checked_names
 from nonneg.features._pixels import checked_pixels, encode_png
 from nonneg.labels import is_labelled
+from nonneg.payload import Array
 
 _BLOCK = 16_384  # rows of a memory map that are read at a time
 

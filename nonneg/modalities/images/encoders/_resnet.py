@@ -6,8 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nonneg.errors import InputError
-from nonneg.modalities.images.encoders._norm import normed
-from nonneg.modalities.images.encoders._stem import FewChannels
+from nonneg.modalities.images.encoders.norm import normed
 
 Stem = Literal["standard", "small", "small_pad_2"]
 STEMS: tuple[Stem, ...] = get_args(Stem)
@@ -115,7 +114,7 @@ class ResNet(nn.Module):
         if stem == "standard":
             self.conv1 = nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False)
         else:
-            self.conv1 = FewChannels(channels, 64, 3, padding=2 if stem == "small_pad_2" else 1, bias=False)
+            self.conv1 = nn.Conv2d(channels, 64, 3, padding=2 if stem == "small_pad_2" else 1, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
         self.maxpool = nn.MaxPool2d(3, stride=2, padding=1) if stem == "standard" else nn.Identity()
         inputs, stages = 64, []

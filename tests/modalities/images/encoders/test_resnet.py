@@ -1,10 +1,8 @@
 import pytest
 import torch
-import torch.nn.functional as F
 
 from nonneg.errors import InputError
 from nonneg.modalities.images import ResNet
-from nonneg.modalities.images.encoders._stem import by_patches
 
 # torchvision's, less the 513,000 or 2,049,000 of `fc`.
 PARAMETERS = {18: 11_176_512, 34: 21_284_672, 50: 23_508_032}
@@ -91,24 +89,3 @@ def test_what_there_is_not_is_refused():
         ResNet(20)
     with pytest.raises(InputError, match="stem is 'tiny', expected one of standard, small, small_pad_2"):
         ResNet(18, stem="tiny")
-
-
-@pytest.mark.parametrize("padding", [1, 2])
-@pytest.mark.parametrize("channels", [1, 3, 4])
-def test_a_product_over_patches_is_the_convolution(padding, channels):
-    torch.manual_seed(0)
-    x = torch.randn(3, channels, 9, 11, dtype=torch.float64)
-    weight = torch.randn(16, channels, 3, 3, dtype=torch.float64, requires_grad=True)
-    for images in (x, x.contiguous(memory_format=torch.channels_last)):
-        ours, theirs = by_patches(images, weight, padding), F.conv2d(images, weight, padding=padding)
-        torch.testing.assert_close(ours, theirs)
-        assert ours.is_contiguous(memory_format=torch.channels_last)
-        change = torch.randn_like(theirs)
-        torch.testing.assert_close(*(torch.autograd.grad(out, weight, change)[0] for out in (ours, theirs)))
-
-
-def test_patches_of_views_that_are_made_on_the_way_compile():
-    torch.manual_seed(0)
-    x, weight = torch.randn(2, 3, 8, 8), torch.randn(16, 3, 3, 3)
-    compiled = torch.compile(lambda x: by_patches(x.sin().contiguous(memory_format=torch.channels_last), weight, 1))
-    torch.testing.assert_close(compiled(x), F.conv2d(x.sin(), weight, padding=1), rtol=1e-4, atol=1e-4)

@@ -1,7 +1,7 @@
-"""The sums of batch norm on a GPU, which `_norm` explains: `x` is rows of channels, one row a pixel.
+"""The sums of batch norm on a GPU. `x` is a matrix of one row per pixel and one column per channel.
 
-Each program adds up some rows of 64 channels or fewer; a second kernel adds up the programs, eight channels at a time,
-and works out what is asked for.
+Each program sums some rows of at most 64 channels; a second kernel sums over the programs, eight channels at a time,
+and computes the result.
 """
 
 from typing import Any
@@ -11,10 +11,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# The fastest of those tried on an H200, from 512 views of 32 x 32 pixels on.
-_CHANNELS = 64  # of a program: a row of them in bf16 fills a cache line
-_ROWS = 64  # that a program reads at a time
-_PROGRAMS = 4  # a multiprocessor
+# The fastest values of those tried on an H200, for 512 views of 32 x 32 pixels and more.
+_CHANNELS = 64  # per program: a row of them in bf16 fills a cache line
+_ROWS = 64  # read by a program at a time
+_PROGRAMS = 4  # per multiprocessor
 _MOMENTS_WARPS, _SLOPES_WARPS, _END_WARPS = 8, 4, 8
 _END_CHANNELS = 8
 
@@ -22,7 +22,6 @@ _END_CHANNELS = 8
 @triton.jit
 def _moments(
     x,
-    about,
     sums,
     rows,
     channels: tl.constexpr,
@@ -33,7 +32,8 @@ def _moments(
     c = tl.program_id(1) * width + tl.arange(0, width)
     r = tl.arange(0, step)[:, None]
     within = r * channels + c[None, :]
-    centre = tl.load(about + c)[None, :]
+    # Sums are taken about the batch's own first row: squares about 0 lose all digits where the mean is large.
+    centre = tl.load(x + c).to(tl.float32)[None, :]
     first = tl.zeros((step, width), tl.float32)
     second = tl.zeros((step, width), tl.float32)
     for start in range(tl.program_id(0) * step, rows, tl.num_programs(0) * step):
@@ -100,6 +100,7 @@ def _total(sums, programs, c, channels: tl.constexpr, step: tl.constexpr):
 
 @triton.jit
 def _moments_end(
+    x,
     sums,
     programs,
     weight,
@@ -117,9 +118,8 @@ def _moments_end(
 ):
     c = tl.program_id(0) * width + tl.arange(0, width)
     first, second = _total(sums, programs, c, channels, step)
-    about = tl.load(running_mean + c)
     off = first / rows
-    mean = about + off
+    mean = tl.load(x + c).to(tl.float32) + off
     var = tl.maximum(second / rows - off * off, 0.0)
     inverse = tl.rsqrt(var + eps)
     scale = tl.load(weight + c) * inverse
@@ -127,7 +127,8 @@ def _moments_end(
     tl.store(scaling + channels + c, tl.load(bias + c) - mean * scale)
     tl.store(scaling + 2 * channels + c, mean)
     tl.store(scaling + 3 * channels + c, inverse)
-    tl.store(running_mean + c, about + momentum * off)
+    before = tl.load(running_mean + c)
+    tl.store(running_mean + c, before + momentum * (mean - before))
     before = tl.load(running_var + c)
     tl.store(running_var + c, before + momentum * (var * (rows / (rows - 1.0)) - before))
     if tl.program_id(0) == 0:
@@ -168,21 +169,21 @@ def moments(
     momentum: float,
     eps: float,
 ) -> Tensor:
-    """As `nonneg::moments`."""
+    """Compute `nonneg::moments`."""
     x = x.contiguous(memory_format=torch.channels_last)
     plan = _Plan(x)
     scaling = torch.empty(4, plan.channels, device=x.device)
     running = (running_mean, running_var, tracked)
     with torch.cuda.device_of(x):
-        _moments[plan.grid](x, running_mean, plan.sums, plan.rows, **plan.sizes, num_warps=_MOMENTS_WARPS)
+        _moments[plan.grid](x, plan.sums, plan.rows, **plan.sizes, num_warps=_MOMENTS_WARPS)
         _moments_end[plan.end_grid](
-            plan.sums, plan.grid[0], weight, bias, *running, scaling, plan.rows, momentum, eps, **plan.end_sizes
+            x, plan.sums, plan.grid[0], weight, bias, *running, scaling, plan.rows, momentum, eps, **plan.end_sizes
         )
     return scaling
 
 
 def slopes(x: Tensor, slope: Tensor, scaling: Tensor, relu: bool) -> Tensor:
-    """As `nonneg::slopes`."""
+    """Compute `nonneg::slopes`."""
     x = x.contiguous(memory_format=torch.channels_last)
     slope = slope.contiguous(memory_format=torch.channels_last)
     plan = _Plan(x)
@@ -194,7 +195,7 @@ def slopes(x: Tensor, slope: Tensor, scaling: Tensor, relu: bool) -> Tensor:
 
 
 class _Plan:
-    """How the elements of `x`, channels last, are shared out among programs."""
+    """How the elements of `x`, channels last, are divided among programs."""
 
     def __init__(self, x: Tensor) -> None:
         self.channels = x.shape[1]

@@ -111,7 +111,7 @@ def _moments(
     momentum: float,
     eps: float,
 ) -> Tensor:
-    """Scale, shift, mean and 1 / standard deviation of each channel, `(4, channels)`; updates the running statistics."""
+    """Scale, shift, mean and 1 / standard deviation of each channel, `(4, channels)`; updates running statistics."""
     count = x.numel() // x.shape[1]
     var, mean = torch.var_mean(x.float(), (0, 2, 3), correction=0)
     running_mean.lerp_(mean, momentum)
@@ -148,9 +148,7 @@ def _(x: Tensor, slope: Tensor, scaling: Tensor, relu: bool) -> Tensor:
 
 @_moments.register_kernel("cuda")
 def _(*arguments: Any) -> Tensor:
-    from nonneg.modalities.images.encoders import (
-        _norm_kernels,  # Triton, which they are written in, comes with torch for GPUs alone
-    )
+    from nonneg.modalities.images.encoders.norm import _kernels  # needs Triton, which only torch for GPUs brings
 
     return _kernels.moments(*arguments)
 

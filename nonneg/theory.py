@@ -177,7 +177,7 @@ def optimum(population: Population) -> Check:
 
 
 def rotation(population: Population, seed: int) -> Check:
-    """Check that rotations of φ have the same loss (plain contrastive learning allows them) but are not non-negative."""
+    """Check that rotations of φ have the same loss (plain contrastive learning allows them) but negative entries."""
     generator = torch.Generator().manual_seed(seed)
     width = len(population.prior)
     worst, still_non_negative = 0.0, 0

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from nonneg.errors import InputError
 from nonneg.features import Features
-from nonneg.features._names import escaped
+from nonneg.messages import escaped
 from nonneg.payload import Array
 from nonneg.search._engine import Where
 from nonneg.search._index import Contribution, Index

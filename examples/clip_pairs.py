@@ -1,8 +1,8 @@
-"""Two modalities, one non-negative space, as CLIP has two encoders: the left and the right half of each digit.
+"""Two encoders and one non-negative space, as in CLIP: the left and the right half of each digit.
 
 python examples/clip_pairs.py [--epochs 60]
 
-Put your own arrays in the place of `left` and `right`: image and text vectors, say, row i of both of one thing.
+Replace `left` and `right` by your own arrays, such as image and text vectors; row i of both must belong together.
 """
 
 import argparse
@@ -17,17 +17,17 @@ from nonneg import NonNegative, losses, metrics
 
 
 def head(width: int, features: int = 128) -> nn.Module:
-    """One modality's way into the shared space: `(samples, width)` to `(samples, features)`."""
+    """Return a module that maps one modality, `(samples, width)`, to the shared space, `(samples, features)`."""
     return nn.Sequential(
         nn.Linear(width, 256), nn.BatchNorm1d(256), nn.ReLU(), nn.Linear(256, features), NonNegative("rep_relu")
     )
 
 
-def trained(left: Tensor, right: Tensor, epochs: int) -> tuple[nn.Module, nn.Module]:
-    """Two heads under which the rows that belong together have like codes."""
+def train_heads(left: Tensor, right: Tensor, epochs: int) -> tuple[nn.Module, nn.Module]:
+    """Train two heads that give similar codes to rows that belong together."""
     torch.manual_seed(0)
     heads = nn.ModuleList([head(left.shape[1]), head(right.shape[1])])
-    scale = nn.Parameter(torch.tensor(2.0))  # the temperature is learnt, as in CLIP
+    scale = nn.Parameter(torch.tensor(2.0))  # the temperature is learned, as in CLIP
     optimiser = torch.optim.AdamW([*heads.parameters(), scale], lr=3e-3, weight_decay=1e-2)
     for _ in range(epochs):
         for batch in torch.randperm(len(left)).split(256)[:-1]:
@@ -43,7 +43,7 @@ def trained(left: Tensor, right: Tensor, epochs: int) -> tuple[nn.Module, nn.Mod
 
 
 def main() -> None:
-    """Train on 1,400 pairs, measure on the 397 others."""
+    """Train on 1,400 pairs and measure on the other 397."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=60)
     epochs = parser.parse_args().epochs
@@ -51,12 +51,12 @@ def main() -> None:
     images = torch.from_numpy(digits.images / 16).float()
     left, right = images[:, :, :4].flatten(1), images[:, :, 4:].flatten(1)
     train, test = train_test_split(range(len(images)), test_size=397, stratify=digits.target, random_state=0)
-    of_left, of_right = trained(left[train], right[train], epochs)
+    encode_left, encode_right = train_heads(left[train], right[train], epochs)
     with torch.inference_mode():
-        a, b = of_left(left[test]), of_right(right[test])
+        a, b = encode_left(left[test]), encode_right(right[test])
     nearest = (F.normalize(a) @ F.normalize(b).T).topk(10).indices
-    is_found = (nearest == torch.arange(len(test))[:, None]).any(1).float().mean()
-    print(f"right half among the 10 nearest to its left half: {is_found:.1%} (by chance {10 / len(test):.1%})")
+    found = (nearest == torch.arange(len(test))[:, None]).any(1).float().mean()
+    print(f"right half among the 10 nearest neighbours of its left half: {found:.1%} (by chance {10 / len(test):.1%})")
     for name, codes in (("left", a), ("right", b)):
         consistency = metrics.class_consistency(codes, digits.target[test])
         print(
@@ -67,7 +67,7 @@ def main() -> None:
     digit_left, digit_right = ((one_hot.T @ codes).argmax(0) for codes in (a, b))
     live = metrics.live_features(a) & metrics.live_features(b)
     same = (digit_left == digit_right)[live].float().mean()
-    print(f"features that stand for the same digit on both sides: {same:.1%} of {int(live.sum())} (by chance 10%)")
+    print(f"features that represent the same digit on both sides: {same:.1%} of {int(live.sum())} (by chance 10%)")
 
 
 if __name__ == "__main__":

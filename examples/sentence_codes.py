@@ -1,8 +1,8 @@
-"""A sentence model that encodes text straight into codes people can read, in sentence-transformers.
+"""A sentence-transformers model that encodes text directly into readable codes.
 
 python examples/sentence_codes.py [MODEL]
 
-MODEL is a folder, or a name on the Hugging Face Hub. Fit on your own texts, thousands of them rather than these few.
+MODEL is a folder or a name on the Hugging Face Hub. For real use, fit on thousands of your own texts.
 """
 
 import argparse
@@ -41,7 +41,7 @@ NEW = ["The defender was sent off before half time.", "Add pepper and let the sa
 
 
 def main() -> None:
-    """Fit a head on the vectors of some sentences, put it behind the model, save it and read new sentences with it."""
+    """Fit a head on the vectors of some sentences, append it to the model, save the model and encode new sentences."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", nargs="?", default="sentence-transformers/all-MiniLM-L6-v2")
     base = SentenceTransformer(parser.parse_args().model)
@@ -50,14 +50,14 @@ def main() -> None:
     model = SentenceTransformer(modules=[*base, NonNegativeHead.of(embedding)])
     with tempfile.TemporaryDirectory() as folder:
         model.save(folder)
-        # The head is not sentence-transformers' own; `*NonNegativeHead.builtin(embedding)` instead needs no trust.
+        # The head is code from outside sentence-transformers; `*NonNegativeHead.builtin(embedding)` needs no trust.
         model = SentenceTransformer(folder, trust_remote_code=True)
     known, new = model.encode(TEXTS), model.encode(NEW)
     for text, code in zip(NEW, new, strict=True):
         print(text)
         for feature in sorted(code.nonzero()[0], key=lambda feature: -code[feature]):
-            alike = [TEXTS[row] for row in (-known[:, feature]).argsort()[:3] if known[row, feature] > 0]
-            print(f"  {code[feature]:.2f}  feature {feature}: {' '.join(alike)}")
+            examples = [TEXTS[row] for row in (-known[:, feature]).argsort()[:3] if known[row, feature] > 0]
+            print(f"  {code[feature]:.2f}  feature {feature}: {' '.join(examples)}")
 
 
 if __name__ == "__main__":

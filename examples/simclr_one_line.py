@@ -16,32 +16,32 @@ from nonneg import NonNegative, metrics
 
 
 def view(images: Tensor) -> Tensor:
-    """Each image turned, scaled and shifted a little, with noise: `(batch, 1, 8, 8)` to the same."""
+    """Rotate, scale and shift each image of `(batch, 1, 8, 8)` slightly and add noise."""
     angle, size, across, down = torch.empty(4, len(images)).uniform_(-1, 1) * torch.tensor(
         [[0.26], [0.2], [0.2], [0.2]]
     )
     rows = [angle.cos(), -angle.sin(), across, angle.sin(), angle.cos(), down]
-    turned = torch.stack(rows, 1).view(-1, 2, 3) * (1 + size)[:, None, None]
-    grid = F.affine_grid(turned, list(images.shape), align_corners=False)
+    affine = torch.stack(rows, 1).view(-1, 2, 3) * (1 + size)[:, None, None]
+    grid = F.affine_grid(affine, list(images.shape), align_corners=False)
     return F.grid_sample(images, grid, align_corners=False) + 0.1 * torch.randn_like(images)
 
 
 def nt_xent(z1: Tensor, z2: Tensor, temperature: float = 0.2) -> Tensor:
-    """SimCLR's loss."""
+    """Return the loss of SimCLR (`nonneg.losses.info_nce` is the same)."""
     z = F.normalize(torch.cat((z1, z2)))
     similarity = (z @ z.T / temperature).fill_diagonal_(-math.inf)
     return F.cross_entropy(similarity, torch.arange(len(z)).roll(len(z1)))
 
 
-def trained(images: Tensor, epochs: int, is_non_negative: bool) -> nn.Module:
-    """Encoder and projector after training."""
+def train_model(images: Tensor, epochs: int, is_non_negative: bool) -> nn.Module:
+    """Train an encoder and a projector, and return both as one module."""
     torch.manual_seed(0)
     encoder = nn.Sequential(
         nn.Flatten(), nn.Linear(64, 256), nn.BatchNorm1d(256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU()
     )
     projector = nn.Sequential(nn.Linear(128, 256), nn.BatchNorm1d(256), nn.ReLU(), nn.Linear(256, 128))
     if is_non_negative:
-        projector.append(NonNegative())  # the one line
+        projector.append(NonNegative())  # this line is the only difference
     model = nn.Sequential(encoder, projector)
     optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
     for _ in range(epochs):
@@ -55,20 +55,20 @@ def trained(images: Tensor, epochs: int, is_non_negative: bool) -> nn.Module:
 
 
 def main() -> None:
-    """Train without the line and with it, and measure both on held-out digits."""
+    """Train with and without `NonNegative()` and measure both models on held-out digits."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=60)
     epochs = parser.parse_args().epochs
     digits = load_digits()
     images = torch.from_numpy(digits.images / 16).float()[:, None]
     train, test = train_test_split(range(len(images)), test_size=397, stratify=digits.target, random_state=0)
-    print(f"{'397 held-out digits':22}{'sparsity':>10}{'class consistency':>20}{'by chance':>12}")
-    for name, is_non_negative in (("without the line", False), ("with NonNegative()", True)):
-        model = trained(images[train], epochs, is_non_negative)
+    print(f"{'397 held-out digits':24}{'sparsity':>10}{'class consistency':>20}{'by chance':>12}")
+    for name, is_non_negative in (("without NonNegative()", False), ("with NonNegative()", True)):
+        model = train_model(images[train], epochs, is_non_negative)
         with torch.inference_mode():
             z = model(images[test])
         consistency = metrics.class_consistency(z, digits.target[test])
-        print(f"{name:22}{metrics.sparsity(z):10.1%}{consistency.supported:20.1%}{consistency.floor:12.1%}")
+        print(f"{name:24}{metrics.sparsity(z):10.1%}{consistency.supported:20.1%}{consistency.floor:12.1%}")
 
 
 if __name__ == "__main__":

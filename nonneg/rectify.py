@@ -1,4 +1,4 @@
-"""σ₊: the non-negative map at the end of a projector, which turns contrastive learning into NMF."""
+"""The rectifier σ₊ at the end of a projector, which turns contrastive learning into non-negative factorisation."""
 
 import warnings
 from collections.abc import Callable
@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 
 class _RepReLU(torch.autograd.Function):
-    # A straight-through sum such as `gelu(x) + (relu(x) - gelu(x)).detach()` rounds, so its forward
-    # pass is only nearly relu; a Function makes both directions exact and keeps one tensor, not three.
+    # The straight-through form `gelu(x) + (relu(x) - gelu(x)).detach()` is subject to rounding and keeps three tensors;
+    # a Function is exact in both directions and keeps one.
     generate_vmap_rule = True
 
     @staticmethod
@@ -29,9 +29,9 @@ class _RepReLU(torch.autograd.Function):
 
 
 def rep_relu(x: Tensor) -> Tensor:
-    """Relu forward, the gradient of gelu backward: inactive units keep learning.
+    """Return relu(x), with the gradient of gelu in the backward pass, so that inactive features keep learning.
 
-    `torch.export` keeps the forward pass alone: an exported model is for inference.
+    `torch.export` keeps only the forward pass: an exported model is for inference.
 
     Example:
         >>> x = torch.tensor([-1.0, 2.0], requires_grad=True)
@@ -44,14 +44,14 @@ def rep_relu(x: Tensor) -> Tensor:
 
 
 def top_k(x: Tensor, k: int) -> Tensor:
-    """Relu, then only the `k` largest entries of each row stay: at most `k` are active.
+    """Return relu(x) with only the `k` largest entries of each row kept: at most `k` are active per row.
 
     Example:
         >>> top_k(torch.tensor([[3.0, 1.0, 2.0, -1.0]]), k=2)
         tensor([[3., 0., 2., 0.]])
     """
     if k > x.shape[-1]:
-        raise ValueError(f"top_k keeps k = {k} of a row, but the rows have {x.shape[-1]} features")
+        raise ValueError(f"top_k: k is {k}, expected at most {x.shape[-1]}, the number of features")
     values, kept = x.topk(k, dim=-1)
     return torch.zeros_like(x).scatter(-1, kept, F.relu(values))
 
@@ -70,17 +70,18 @@ KINDS = (*_MAPS, "top_k")
 
 
 class NonNegative(nn.Module):
-    """The map σ₊, to be put at the very end of a projector.
+    """The rectifier σ₊ that ends a projector and makes its features non-negative.
 
     Args:
-        kind: relu, rep_relu, softplus, sigmoid, exp or top_k. The controls gelu and leaky_relu are
-            there to be compared with; they leave negative values and say so with a warning.
-        k: how many features of a row stay active; for top_k, and only for it.
+        kind: "relu", "rep_relu" (relu with the gradient of gelu), "softplus", "sigmoid", "exp" or "top_k" (relu, then
+            only the `k` largest entries of each row). The controls "gelu" and "leaky_relu" serve for comparison:
+            their output may be negative, and they issue a warning.
+        k: the largest number of active features per row; required for "top_k", and only allowed there.
 
-    Shape: any `(..., features)` to the same shape, in the same dtype.
+    Shape:
+        `(..., features)` to the same shape, in the same dtype.
 
-    The kind travels in the `state_dict`, so weights trained under one map cannot be loaded
-    silently under another.
+    The kind is stored in the `state_dict`: loading weights that were trained with another kind is an error.
 
     Example:
         >>> projector = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4), NonNegative("rep_relu"))
@@ -93,19 +94,19 @@ class NonNegative(nn.Module):
         if kind not in KINDS:
             raise ValueError(f"NonNegative: kind is {kind!r}, expected one of {', '.join(KINDS)}")
         if (kind == "top_k") != (k is not None):
-            raise ValueError(f"NonNegative: k is {k} with kind {kind!r}; top_k needs k, the other kinds take none")
-        if k is not None and (type(k) is not int or k < 1):
-            raise ValueError(f"NonNegative: k is {k!r}, expected a whole number, at least 1")
-        if kind in CONTROLS:
-            warnings.warn(
-                f"NonNegative({kind!r}) is a control: its output is not non-negative", UserWarning, stacklevel=2
+            raise ValueError(
+                f"NonNegative: k is {k} with kind {kind!r}, expected a number for top_k and None otherwise"
             )
+        if k is not None and (type(k) is not int or k < 1):
+            raise ValueError(f"NonNegative: k is {k!r}, expected a whole number of at least 1")
+        if kind in CONTROLS:
+            warnings.warn(f"NonNegative({kind!r}) is a control: its output may be negative", UserWarning, stacklevel=2)
         self.kind = kind
         self.k = k
 
     @property
     def is_non_negative(self) -> bool:
-        """False for the controls."""
+        """Whether the output is never negative; False for the controls."""
         return self.kind not in CONTROLS
 
     def forward(self, x: Tensor) -> Tensor:
@@ -120,7 +121,7 @@ class NonNegative(nn.Module):
         return self.kind if self.k is None else f"{self.kind}:{self.k}"
 
     def get_extra_state(self) -> Tensor:
-        # Bytes in a tensor, because safetensors and `torch.load(weights_only=True)` take nothing else.
+        # Bytes in a tensor, because safetensors and `torch.load(weights_only=True)` accept nothing else.
         return torch.tensor(list(self._label().encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:

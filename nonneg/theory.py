@@ -1,6 +1,7 @@
-"""The theorems of non-negative contrastive learning on a population small enough to be exact.
+"""Numerical checks of the theorems of non-negative contrastive learning, on a small population.
 
-Samples come from latent classes: P(x, x') = Σ_c P(c) P(x|c) P(x'|c). Everything is float64.
+Samples come from latent classes: P(x, x') = Σ_c P(c) P(x|c) P(x'|c). The population is small enough to compute all
+expectations exactly, in float64.
 """
 
 import itertools
@@ -20,7 +21,7 @@ from nonneg.rectify import NonNegative
 
 @dataclass(frozen=True)
 class Population:
-    """Latent classes and the samples each gives rise to.
+    """A distribution over samples that come from latent classes.
 
     Args:
         prior: `(classes,)`, P(c).
@@ -47,15 +48,15 @@ class Population:
             if not torch.allclose(sums, torch.ones_like(sums), atol=1e-6):
                 raise ValueError(f"Population: {name} does not sum to 1 (over samples, for each class)")
         if min(float(prior.min()), float(given.min())) < 0 or not bool((prior > 0).all()):
-            raise ValueError("Population: a probability is negative or a class has none, expected prior > 0")
+            raise ValueError("Population: prior or given_class is negative or a prior is 0, expected priors above 0")
         if not bool((given.sum(1) > 0).all()):
-            raise ValueError("Population: a sample has no class it can come from")
+            raise ValueError("Population: a row of given_class is zero, expected at least one class per sample")
         object.__setattr__(self, "prior", prior / prior.sum())
         object.__setattr__(self, "given_class", given / given.sum(0))
 
     @staticmethod
     def drawn(classes: int, pure: int, mixed: int, seed: int = 0) -> "Population":
-        """Random: each class has `pure` samples of its own; `mixed` more belong to two or more classes."""
+        """Draw a random population: `pure` samples per class, and `mixed` samples of two or more classes each."""
         generator = torch.Generator().manual_seed(seed)
         own = torch.eye(classes).repeat_interleave(pure, 0)
         shared = torch.zeros(mixed, classes)
@@ -69,7 +70,7 @@ class Population:
 
     @cached_property
     def joint(self) -> Tensor:
-        """`(samples, samples)`: P(x, x'), the chance to see two samples as a positive pair."""
+        """`(samples, samples)`: P(x, x'), the probability of two samples as a positive pair."""
         return (self.given_class * self.prior) @ self.given_class.T
 
     @cached_property
@@ -89,29 +90,29 @@ class Population:
 
     @cached_property
     def optimum(self) -> Tensor:
-        """φ_c(x) = P(c|x) / √P(c): the non-negative features of least loss."""
+        """`(samples, classes)`: φ_c(x) = P(c|x) / √P(c), the non-negative features with the smallest loss."""
         return self.posterior / self.prior.sqrt()
 
     @property
     def least_loss(self) -> float:
-        """−‖Ā‖²."""
+        """The smallest possible loss, −‖Ā‖²."""
         return -float(self.normalised.square().sum())
 
     def loss(self, f: Tensor) -> Tensor:
-        """The spectral loss of features `(samples, width)` under true expectations."""
+        """Return the spectral loss of features `(samples, width)`, with exact expectations."""
         similar = f @ f.T
         independent = self.marginal[:, None] * self.marginal
         return -2 * (self.joint * similar).sum() + (independent * similar.square()).sum()
 
     def pairs(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """`n` positive pairs, as sample indices."""
+        """Draw `n` positive pairs and return their sample indices."""
         cell = torch.multinomial(self.joint.flatten(), n, replacement=True, generator=generator)
         return cell // len(self.joint), cell % len(self.joint)
 
 
 @dataclass(frozen=True)
 class Check:
-    """One statement, how far it is from exact, and how far it may be."""
+    """The result of checking one statement: it holds if `residual` is at most `bound`."""
 
     statement: str
     residual: float
@@ -120,11 +121,12 @@ class Check:
 
     @property
     def holds(self) -> bool:
+        """Whether the residual is within its bound."""
         return self.residual <= self.bound
 
 
 def check_all(seed: int = 0) -> list[Check]:
-    """Every statement, checked numerically on a population drawn by the seed."""
+    """Check every statement numerically on a population drawn with this seed."""
     if not 0 <= seed < 2**32 - 10:
         raise InputError(f"seed is {seed}, expected 0 to {2**32 - 11}")
     population = Population.drawn(classes=4, pure=2, mixed=4, seed=seed)
@@ -145,7 +147,7 @@ def check_all(seed: int = 0) -> list[Check]:
 
 
 def equivalence(population: Population, seed: int) -> Check:
-    """Theorem 1: the loss is the error of a non-negative factorisation, up to a constant."""
+    """Check theorem 1: the loss is the error of a non-negative factorisation, up to a constant."""
     f = torch.rand(len(population.marginal), 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     F = population.marginal.sqrt()[:, None] * f
     error = (population.normalised - F @ F.T).square().sum()
@@ -154,7 +156,7 @@ def equivalence(population: Population, seed: int) -> Check:
 
 
 def unbiased_estimate(seed: int) -> Check:
-    """The mean of `losses.spectral` over every possible batch of two pairs is the population's loss."""
+    """Check that the mean of `losses.spectral` over all batches of two pairs is the loss of the population."""
     small = Population.drawn(classes=2, pure=1, mixed=2, seed=seed)
     f = torch.rand(4, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     cells = list(itertools.product(range(4), repeat=2))
@@ -167,7 +169,7 @@ def unbiased_estimate(seed: int) -> Check:
 
 
 def optimum(population: Population) -> Check:
-    """Theorem 2: P(c|x)/√P(c) factorises Ā exactly and so has the least possible loss."""
+    """Check theorem 2: P(c|x)/√P(c) factorises Ā exactly and so has the smallest possible loss."""
     F = population.marginal.sqrt()[:, None] * population.optimum
     error = float((F @ F.T - population.normalised).abs().max())
     gap = abs(float(population.loss(population.optimum)) - population.least_loss)
@@ -175,7 +177,7 @@ def optimum(population: Population) -> Check:
 
 
 def rotation(population: Population, seed: int) -> Check:
-    """Any rotation of φ has the same loss, so plain contrastive learning may end anywhere; none stays non-negative."""
+    """Check that rotations of φ have the same loss (plain contrastive learning allows them) but negative entries."""
     generator = torch.Generator().manual_seed(seed)
     width = len(population.prior)
     worst, still_non_negative = 0.0, 0
@@ -185,12 +187,12 @@ def rotation(population: Population, seed: int) -> Check:
         worst = max(worst, abs(float(population.loss(rotated)) - population.least_loss))
         still_non_negative += bool((rotated >= 0).all())
     residual = worst if still_non_negative == 0 else float("inf")
-    detail = f"of 100 rotations {still_non_negative} stay non-negative"
+    detail = f"{still_non_negative} of 100 rotations are non-negative"
     return Check("CL allows rotations: L(φR) = L(φ); NCL forbids them: φR < 0 somewhere", residual, 1e-12, detail)
 
 
 def sparsity(population: Population) -> Check:
-    """Theorem 3: a sample has as many active features as latent classes it can come from."""
+    """Check theorem 3: a sample has as many active features as latent classes it can come from."""
     active = (population.optimum > 0).sum(1)
     possible = (population.given_class > 0).sum(1)
     wrong = int((active != possible).sum())
@@ -199,33 +201,37 @@ def sparsity(population: Population) -> Check:
 
 
 def orthogonality(seed: int) -> Check:
-    """If every sample has one class, the features are orthonormal over the population."""
+    """Check that the features are orthonormal over the population if every sample has one class."""
     single = Population.drawn(classes=5, pure=3, mixed=0, seed=seed)
     second_moment = single.optimum.T @ (single.marginal[:, None] * single.optimum)
     residual = float((second_moment - torch.eye(5, dtype=torch.float64)).abs().max())
-    return Check("one class a sample: E[φφᵀ] = I", residual, 1e-12)
+    return Check("one class per sample: E[φφᵀ] = I", residual, 1e-12)
 
 
 def uniqueness(population: Population, seed: int) -> Check:
-    """Theorem 4: every non-negative solution is φ, up to the order of its features."""
+    """Check theorem 4: every non-negative solution is φ, up to the order of its features."""
     solutions = _solutions(population, seed, non_negative=True)
-    agreement = min((cosine for cosine in _agreements([population.optimum, *solutions])), default=-1.0)
-    detail = f"{len(solutions)} of 20 random starts reach it, {20 - len(solutions)} stop short"
+    agreement = min(_agreements([population.optimum, *solutions]), default=-1.0)
+    detail = f"{len(solutions)} of 20 random starts reach the optimum, {20 - len(solutions)} stop in a local one"
     residual = 1 - agreement if len(solutions) > 1 else float("inf")
     return Check("NCL is unique: independent optima agree, 1 − cosine", residual, 1e-3, detail)
 
 
 def disagreement(population: Population, seed: int) -> Check:
-    """Without non-negativity, the starts reach the same loss and any two of them disagree."""
-    solutions = _solutions(population, seed, non_negative=False)
-    # The median over pairs: with two classes a rotation has one angle, and of 20 two may be close by chance.
+    """Check that without non-negativity, random starts reach the same loss but disagree with each other."""
+    return disagreement_of(_solutions(population, seed, non_negative=False))
+
+
+def disagreement_of(solutions: list[Tensor]) -> Check:
+    """Check that solutions of equal loss, out of 20 random starts, disagree with each other."""
+    # The median over pairs: with two classes a rotation has one angle, and 2 of 20 may be close by chance.
     agreement = statistics.median(_agreements(solutions)) if len(solutions) > 1 else 1.0
-    detail = f"{len(solutions)} of 20 reach it; residual: the median over pairs of them"
+    detail = f"{len(solutions)} of 20 random starts reach the optimum; the residual is the median over pairs"
     return Check("CL is not: its optima have the same loss and disagree: cosine", agreement, 0.999, detail)
 
 
 def bayes_head(population: Population, seed: int) -> Check:
-    """Theorem 5: W = √P(c) P(y|c) on φ gives P(y|x), so the linear probe is Bayes-optimal."""
+    """Check theorem 5: the head W = √P(c) P(y|c) on φ gives P(y|x), so a linear probe is Bayes-optimal."""
     generator = torch.Generator().manual_seed(seed)
     label_given_class = torch.rand(len(population.prior), 3, generator=generator, dtype=torch.float64)
     label_given_class /= label_given_class.sum(1, keepdim=True)
@@ -236,7 +242,7 @@ def bayes_head(population: Population, seed: int) -> Check:
 
 
 def multimodal(population: Population, seed: int) -> Check:
-    """Theorem 6: two encoders factorise Ā_M = D_x^-½ P(x,y) D_y^-½ in the same way."""
+    """Check theorem 6: two encoders factorise Ā_M = D_x^-½ P(x,y) D_y^-½ in the same way."""
     other = Population(
         population.prior, Population.drawn(len(population.prior), pure=1, mixed=5, seed=seed + 1).given_class
     )
@@ -259,24 +265,24 @@ def multimodal(population: Population, seed: int) -> Check:
 
 
 def training(population: Population, seed: int, starts: int = 5) -> Check:
-    """The point of it all: gradient steps on sampled pairs find the closed-form optimum."""
+    """Check that gradient descent on sampled pairs finds the closed-form optimum."""
     ends = [_trained(population, seed + start) for start in range(starts)]
     gaps = [(float(population.loss(f)) - population.least_loss) / -population.least_loss for f in ends]
     best = min(range(starts), key=gaps.__getitem__)
-    cosine = _least_cosine(ends[best], population.optimum)
+    cosine = _smallest_cosine(ends[best], population.optimum)
     reached = sum(gap <= 1e-3 for gap in gaps)
-    # Like every NMF solver, gradient descent can stop in a local optimum, so it gets several starts.
-    detail = f"{reached} of {starts} starts reach it; least cosine with φ {cosine:.4f}"
+    # Like any NMF solver, gradient descent can stop in a local optimum, so there are several starts.
+    detail = f"{reached} of {starts} starts reach the optimum; smallest cosine with φ {cosine:.4f}"
     residual = max(gaps[best], 1 - cosine)
-    return Check("training on sampled pairs reaches φ: gap of the loss, 1 − cosine", residual, 1e-3, detail)
+    return Check("training on sampled pairs reaches φ: relative gap of the loss, 1 − cosine", residual, 1e-3, detail)
 
 
 def _trained(population: Population, seed: int, steps: int = 1500, batch: int = 512) -> Tensor:
-    """`(samples, classes)` features after training a table of them with the loss and σ₊ of this package."""
+    """Train a table of `(samples, classes)` features with the loss and the rectifier of this package, and return it."""
     generator = torch.Generator().manual_seed(seed)
     table = (0.3 * torch.rand(population.optimum.shape, generator=generator, dtype=torch.float64)).requires_grad_()
     rectify = NonNegative("rep_relu")
-    # Plain SGD: steps of a size that does not shrink with the gradient (Adam) throw units far below 0, where they stay.
+    # Plain SGD: the steps of Adam do not shrink with the gradient and push entries far below 0, where they stay.
     optimiser = torch.optim.SGD([table], lr=1.0)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     for _ in range(steps):
@@ -292,7 +298,7 @@ def _trained(population: Population, seed: int, steps: int = 1500, batch: int = 
 
 
 def matrix_factorisation(population: Population, seed: int, starts: int = 5) -> Check:
-    """A classical solver on the explicit matrix reaches the same loss."""
+    """Check that a classical NMF solver on the explicit matrix reaches the same loss."""
     from sklearn.decomposition import NMF
 
     A = population.normalised.numpy()
@@ -301,12 +307,12 @@ def matrix_factorisation(population: Population, seed: int, starts: int = 5) -> 
         solver = NMF(len(population.prior), init="random", random_state=seed + start, tol=1e-12, max_iter=20_000)
         W = solver.fit_transform(A)
         gaps.append(float(np.square(A - W @ solver.components_).sum()) / -population.least_loss)
-    detail = f"scikit-learn's NMF: {sum(gap <= 1e-3 for gap in gaps)} of {starts} starts reach it"
-    return Check("a classical NMF solver on Ā reaches the same: relative gap", min(gaps), 1e-3, detail)
+    detail = f"scikit-learn's NMF: {sum(gap <= 1e-3 for gap in gaps)} of {starts} starts reach the optimum"
+    return Check("a classical NMF solver on Ā reaches the same loss: relative gap", min(gaps), 1e-3, detail)
 
 
 def _solutions(population: Population, seed: int, non_negative: bool, starts: int = 20) -> list[Tensor]:
-    """Of so many random starts, those that end within 1e-6 of the least loss."""
+    """Minimise the loss from random starts and return the solutions within 1e-6 of the smallest loss."""
     width = population.optimum.shape
     rng = np.random.default_rng(seed)
     bounds = [(0, None)] * population.optimum.numel() if non_negative else None
@@ -329,12 +335,12 @@ def _solutions(population: Population, seed: int, non_negative: bool, starts: in
 
 
 def _agreements(solutions: list[Tensor]) -> list[float]:
-    """For every pair of solutions, the least cosine of their matched features; signs do not count."""
+    """Return, for every pair of solutions, the smallest absolute cosine of their matched features."""
     pairs = itertools.combinations(solutions, 2)
-    return [_least_cosine(a, b, signed=False) for a, b in pairs]
+    return [_smallest_cosine(a, b, signed=False) for a, b in pairs]
 
 
-def _least_cosine(a: Tensor, b: Tensor, signed: bool = True) -> float:
-    """Of matched features; 0 if one is dead and so has no match."""
+def _smallest_cosine(a: Tensor, b: Tensor, signed: bool = True) -> float:
+    """Return the smallest cosine of matched features; 0 if a dead feature has no match."""
     cosine = metrics.match(a, b, signed).cosine
     return float(cosine.min()) if len(cosine) == min(a.shape[1], b.shape[1]) else 0.0

@@ -27,15 +27,15 @@ def test_output_is_non_negative_in_every_dtype(kind, dtype):
 
 
 @pytest.mark.parametrize("kind", CONTROLS)
-def test_controls_announce_that_they_are_not_non_negative(kind):
-    with pytest.warns(UserWarning, match="not non-negative"):
+def test_controls_warn_that_their_output_may_be_negative(kind):
+    with pytest.warns(UserWarning, match="may be negative"):
         control = NonNegative(kind)
     assert not control.is_non_negative
     assert bool((control(torch.tensor([-1.0])) < 0).all())
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_rep_relu_is_relu_forward_and_gelu_backward_to_the_bit(dtype):
+def test_rep_relu_is_exactly_relu_forward_and_gelu_backward(dtype):
     x = (torch.randn(1000, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * 4).to(dtype)
     upstream = torch.randn(1000, generator=torch.Generator().manual_seed(2), dtype=torch.float64).to(dtype)
     a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
@@ -45,7 +45,7 @@ def test_rep_relu_is_relu_forward_and_gelu_backward_to_the_bit(dtype):
     assert torch.equal(a.grad, b.grad)
 
 
-def test_rep_relu_has_gelus_second_derivative_and_works_under_vmap():
+def test_rep_relu_has_the_second_derivative_of_gelu_and_works_under_vmap():
     x = torch.linspace(-2, 2, 9, dtype=torch.float64, requires_grad=True)
     (first,) = torch.autograd.grad(rep_relu(x).sum(), x, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), x)
@@ -56,18 +56,18 @@ def test_rep_relu_has_gelus_second_derivative_and_works_under_vmap():
     torch.testing.assert_close(rows[:, 0], gelu_first.detach())
 
 
-def test_top_k_keeps_the_largest_and_never_more_than_k():
+def test_top_k_keeps_the_largest_entries_and_never_more_than_k():
     x = torch.randn(50, 20, generator=torch.Generator().manual_seed(0))
     y = NonNegative("top_k", k=5)(x)
     assert int((y > 0).sum(1).max()) == 5
     for row, kept in zip(x, y, strict=True):
         expected = sorted((v for v in row.tolist() if v > 0), reverse=True)[:5]
         assert sorted((v for v in kept.tolist() if v > 0), reverse=True) == expected
-    assert int((NonNegative("top_k", k=5)(torch.ones(1, 20)) > 0).sum()) == 5  # ties too
+    assert int((NonNegative("top_k", k=5)(torch.ones(1, 20)) > 0).sum()) == 5  # also with ties
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_survives_compile_with_the_same_values_and_gradients(kind):
+def test_compiling_does_not_change_values_or_gradients(kind):
     module = make(kind)
     x = torch.randn(8, 16, generator=torch.Generator().manual_seed(0))
     a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
@@ -80,7 +80,7 @@ def test_survives_compile_with_the_same_values_and_gradients(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_survives_export(kind):
+def test_exporting_does_not_change_values(kind):
     model = nn.Sequential(nn.Linear(6, 8), make(kind)).eval()
     x = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
     exported = torch.export.export(model, (x,)).module()
@@ -88,7 +88,7 @@ def test_survives_export(kind):
 
 
 @pytest.mark.parametrize("kind", NON_NEGATIVE)
-def test_survives_autocast(kind):
+def test_output_is_non_negative_under_autocast(kind):
     model = nn.Sequential(nn.Linear(6, 8), make(kind))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = model(torch.randn(4, 6))
@@ -97,19 +97,19 @@ def test_survives_autocast(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_kind_travels_in_the_state_dict(kind, tmp_path):
+def test_the_kind_is_stored_in_the_state_dict(kind, tmp_path):
     from safetensors.torch import load_file, save_file
 
     module = make(kind)
     save_file(module.state_dict(), tmp_path / "m.safetensors")
     make(kind).load_state_dict(load_file(tmp_path / "m.safetensors"))
     other = make("relu" if kind != "relu" else "softplus")
-    with pytest.raises((RuntimeError, ValueError), match="saved under NonNegative"):
+    with pytest.raises((RuntimeError, ValueError), match=f"NonNegative '{kind}"):
         other.load_state_dict(load_file(tmp_path / "m.safetensors"))
 
 
-def test_weights_of_another_k_are_refused():
-    with pytest.raises((RuntimeError, ValueError), match="saved under NonNegative 'top_k:3', this module is 'top_k:4'"):
+def test_weights_with_another_k_are_reported():
+    with pytest.raises((RuntimeError, ValueError), match=r"top_k:3.*top_k:4"):
         NonNegative("top_k", k=4).load_state_dict(NonNegative("top_k", k=3).state_dict())
 
 
@@ -117,18 +117,18 @@ def test_weights_of_another_k_are_refused():
     ("arguments", "message"),
     [
         ({"kind": "rely"}, "kind is 'rely'"),
-        ({"kind": "top_k"}, "top_k needs k"),
-        ({"kind": "relu", "k": 3}, "the other kinds take none"),
-        ({"kind": "top_k", "k": 0}, "at least 1"),
-        ({"kind": "top_k", "k": 2.5}, "k is 2.5, expected a whole number"),
-        ({"kind": "top_k", "k": True}, "k is True, expected a whole number"),
+        ({"kind": "top_k"}, "k is None"),
+        ({"kind": "relu", "k": 3}, "k is 3"),
+        ({"kind": "top_k", "k": 0}, "k is 0"),
+        ({"kind": "top_k", "k": 2.5}, "k is 2.5"),
+        ({"kind": "top_k", "k": True}, "k is True"),
     ],
 )
-def test_wrong_arguments_are_refused_by_name(arguments, message):
+def test_invalid_arguments_are_reported_by_name(arguments, message):
     with pytest.raises(ValueError, match=message):
         NonNegative(**arguments)
 
 
-def test_top_k_wider_than_the_row_is_refused():
-    with pytest.raises(ValueError, match="the rows have 4 features"):
+def test_top_k_wider_than_the_row_is_reported():
+    with pytest.raises(ValueError, match=r"k is 5.*4"):
         NonNegative("top_k", k=5)(torch.ones(2, 4))

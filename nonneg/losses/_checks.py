@@ -20,7 +20,7 @@ def check_features(loss: str, **features: Tensor) -> None:
         if z.shape != first.shape:
             raise ValueError(
                 f"{loss}: {first_name} has shape {tuple(first.shape)} and {name} {tuple(z.shape)},"
-                " expected equal shapes"
+                " expected the same shape"
             )
         if z.dtype != first.dtype or z.device != first.device:
             raise ValueError(
@@ -42,7 +42,7 @@ def check_same_device(loss: str, z: Tensor, **others: Tensor) -> None:
     """Check that other tensors are on the device of the features."""
     for name, other in others.items():
         if other.device != z.device:
-            raise ValueError(f"{loss}: {name} is on {other.device} and the features are on {z.device}, expected one")
+            raise ValueError(f"{loss}: {name} is on {other.device} and z on {z.device}, expected the same device")
 
 
 def check_labels(loss: str, labels: Tensor | None, z: Tensor) -> None:

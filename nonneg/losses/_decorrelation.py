@@ -28,7 +28,7 @@ def barlow_twins(z1: Tensor, z2: Tensor, redundancy: float = 0.005, group: dist.
         redundancy: the weight of the off-diagonal entries; the paper's λ.
         group: compute the correlations over the batch of all these processes. The value is then the loss of the
             joint batch, and gradients averaged over processes, as DDP does, are those of the joint batch. Every
-            process must pass the same number of rows. Only statistics are sent, never rows.
+            process must pass the same number of rows. Only statistics over the batch and its first row are sent.
 
     Returns:
         A scalar, a sum over features, in float32 (float64 for float64 input).

@@ -36,8 +36,8 @@ def info_nce(
             Every process must pass the same number of rows. None uses the local batch and sends nothing.
         chunk_rows: evaluate this many rows at a time, so that memory grows linearly with the batch.
         negatives: `(count, features)` further negatives for every view, such as a queue of earlier features
-            (MoCo), in any floating-point dtype. The queue is shared: every process must pass the same tensor (MoCo
-            gathers features before adding them to its queue), and it is never sent. Detach it to treat it as constant.
+            (MoCo), in any floating-point dtype. It is shared by all processes: each must pass the same tensor, as MoCo
+            does by gathering features before it adds them to its queue; it is never sent. Detach it if it is constant.
 
     Returns:
         A scalar, the mean over all views, in float32 (float64 for float64 input).
@@ -52,8 +52,7 @@ def info_nce(
     """
     check_features("info_nce", z1=z1, z2=z2)
     temperature = checked_temperature("info_nce", temperature, z1)
-    rank, processes = rank_and_size(group)
-    pairs = len(z1)
+    (rank, processes), pairs = rank_and_size(group), len(z1)
     if negatives is None:
         check_enough("info_nce", pairs * processes, "pair")
     else:

@@ -68,23 +68,8 @@ def sepin(
         >>> round(sepin(z, z, k=[1]).at[1], 4)
         0.3416
     """
-    for z in (z1, z2):
-        check(z, "sepin")
-    if z1.shape != z2.shape:
-        raise ValueError(f"sepin: z1 has shape {tuple(z1.shape)} and z2 {tuple(z2.shape)}, expected equal shapes")
+    _check_arguments(z1, z2, k, temperature, ranking, negatives)
     samples, features = z1.shape
-    if samples < 2:
-        raise ValueError(f"sepin: z1 has {samples} sample, expected 2 or more: a single one has no negatives")
-    if not (temperature > 0 and math.isfinite(temperature)):
-        raise ValueError(f"sepin: temperature is {temperature}, expected a number above 0")
-    if any(n is not None and n < 1 for n in k):
-        raise ValueError(f"sepin: k is {tuple(k)}, expected numbers of at least 1, or None for all features")
-    if ranking not in ("information", "expected_activation"):
-        raise ValueError(f"sepin: ranking is {ranking!r}, expected 'information' or 'expected_activation'")
-    if on_gpu(z1) != on_gpu(z2):
-        raise ValueError("sepin: only one of z1 and z2 is on a GPU, expected both or neither")
-    if negatives is not None and not 1 <= negatives < samples:
-        raise ValueError(f"sepin: negatives is {negatives}, expected 1 to {samples - 1} for {samples} samples")
     group = samples if negatives is None else negatives + 1
     starts = range(0, samples - group + 1, group)
     first, second = (z.tocsr() if sp.issparse(z) else z for z in (z1, z2))
@@ -103,3 +88,25 @@ def sepin(
         variant=f"InfoNCE from z1 to z2, {group - 1} negatives, {features} features, temperature {temperature:g}, "
         f"rows {rows} without the feature, ranked by {ranking.replace('_', ' ')}, scale {scale:g}",
     )
+
+
+def _check_arguments(
+    z1: Any, z2: Any, k: Sequence[int | None], temperature: float, ranking: str, negatives: int | None
+) -> None:
+    for z in (z1, z2):
+        check(z, "sepin")
+    if z1.shape != z2.shape:
+        raise ValueError(f"sepin: z1 has shape {tuple(z1.shape)} and z2 {tuple(z2.shape)}, expected equal shapes")
+    samples = z1.shape[0]
+    if samples < 2:
+        raise ValueError(f"sepin: z1 has {samples} sample, expected 2 or more: a single one has no negatives")
+    if not (temperature > 0 and math.isfinite(temperature)):
+        raise ValueError(f"sepin: temperature is {temperature}, expected a number above 0")
+    if any(n is not None and n < 1 for n in k):
+        raise ValueError(f"sepin: k is {tuple(k)}, expected numbers of at least 1, or None for all features")
+    if ranking not in ("information", "expected_activation"):
+        raise ValueError(f"sepin: ranking is {ranking!r}, expected 'information' or 'expected_activation'")
+    if on_gpu(z1) != on_gpu(z2):
+        raise ValueError("sepin: only one of z1 and z2 is on a GPU, expected both or neither")
+    if negatives is not None and not 1 <= negatives < samples:
+        raise ValueError(f"sepin: negatives is {negatives}, expected 1 to {samples - 1} for {samples} samples")

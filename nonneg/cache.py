@@ -1,6 +1,5 @@
 """Where the cache of decoded images lies, and who may write there."""
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from nonneg.errors import InputError
+from nonneg.locks import lock
 
 ANOTHER_PLACE = "choose another folder for it with the environment variable NONNEG_CACHE"
 _LOCK = ".lock"
@@ -45,13 +45,11 @@ def locked(folder: Path, show_progress: bool) -> Iterator[None]:
     """One process at a time; another one waits, and then finds the work done."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / _LOCK).open("ab")
-    with lock:
+        file = (folder / _LOCK).open("ab")
+    with file:
         with writing(folder):
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not lock(file, wait=False):
                 if show_progress:
                     Console(stderr=True).print(f"waiting for another process that is decoding into {folder}")
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                lock(file)
         yield

@@ -1,18 +1,22 @@
-"""Text that is fit to stand in an error message: one line, printable, whatever file names it holds."""
+"""Text that is safe in error messages, tables and logs: valid, in one line, without control characters."""
+
+import unicodedata
+
+_INVISIBLE = ("Cc", "Cs", "Zl", "Zp")  # Unicode categories: control, surrogate, line and paragraph separators
 
 
 def valid_text(name: str) -> str:
-    """A file name as text that can be written anywhere: bytes that are not UTF-8 become `\\xff`."""
+    """Return a file name as valid text: bytes that are not UTF-8 become `\\xff`."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def one_line(error: Exception) -> str:
-    """What another library says of a damaged file, fit to stand in a sentence."""
+    """Return the message of another library's error in one line of at most 200 characters."""
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def one_sentence(message: str) -> str:
-    """A message fit to print, whatever the file names in it: control characters and line breaks become `\\n`.
+    """Return a message that can be printed whatever file names it holds: invisible characters become escapes.
 
     Example:
         >>> one_sentence("a\\nb.png holds no image")
@@ -21,3 +25,16 @@ def one_sentence(message: str) -> str:
     return "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in valid_text(message)
     )
+
+
+def escaped(text: str) -> str:
+    """Return the text in one line, with line breaks and control characters as Python escapes.
+
+    Example:
+        >>> print(escaped("two\\nlines, 🦊"))
+        two\\nlines, 🦊
+    """
+    if text.isprintable():  # the common case
+        return text
+    kinds = ((character, unicodedata.category(character)) for character in text)
+    return "".join(c.encode("unicode_escape").decode() if kind in _INVISIBLE else c for c, kind in kinds)

@@ -1,10 +1,10 @@
-"""Arrays and tables of a folder: in files named by their content, mapped when opened, never trusted; one writer."""
+"""Arrays and tables of a folder, each in a file named after its content. Files are memory-mapped and checked."""
 
-import fcntl
 import hashlib
 import re
 import secrets
-from collections.abc import Callable, Iterator
+import struct
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -15,16 +15,18 @@ import pyarrow as pa
 
 from nonneg.durable import TEMPORARY_PREFIX, flush, os_errors_as_input_errors, read_errors_as_input_errors
 from nonneg.errors import InputError
+from nonneg.locks import lock
+from nonneg.messages import one_line
 
 Array = npt.NDArray[Any]
 Entry = dict[str, Any]
-"""What a folder's `meta.json` says of a file: its name, bytes and sha256."""
+"""What a folder's `meta.json` says about a file: its name, size in bytes and SHA-256 hash."""
 _LOCK = ".lock"
-_ROWS_TOGETHER = 65_536
+_ROWS_PER_BATCH = 65_536
 
 
 class Hashing:
-    """A file that hashes what passes through."""
+    """A file that hashes everything written to it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self.sha256, self.bytes, self.closed = file, hashlib.sha256(), 0, False
@@ -45,29 +47,29 @@ class Hashing:
 
 
 def write_array(folder: Path, name: str, array: Array) -> Entry:
-    """Write an array to a file of its own, `NAME-HASH.npy`, on disk when this returns.
+    """Write an array to the file `NAME-HASH.npy` and flush it to disk.
 
     Example:
         >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp())
         >>> entry = write_array(folder, "codes", np.eye(2, dtype=np.float32))
-        >>> open_array(folder, entry, ("float32",), (2, 2)).tolist()
+        >>> open_array(folder, entry, ("float32",), (2, None)).tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
-    return _written(folder, name, "npy", lambda file: np.lib.format.write_array(file, array, allow_pickle=False))
+    return _write(folder, name, "npy", lambda file: np.lib.format.write_array(file, array, allow_pickle=False))
 
 
 def write_table(folder: Path, name: str, table: pa.Table) -> Entry:
-    """The same for an Arrow table."""
+    """Write an Arrow table to the file `NAME-HASH.arrow` and flush it to disk."""
 
     def write(file: Any) -> None:
         with pa.ipc.new_file(pa.PythonFile(file, "w"), table.schema) as writer:
-            writer.write_table(table, max_chunksize=_ROWS_TOGETHER)
+            writer.write_table(table, max_chunksize=_ROWS_PER_BATCH)
 
-    return _written(folder, name, "arrow", write)
+    return _write(folder, name, "arrow", write)
 
 
-def _written(folder: Path, name: str, kind: str, write: Callable[[Any], None]) -> Entry:
+def _write(folder: Path, name: str, kind: str, write: Callable[[Any], None]) -> Entry:
     temporary = new_name(folder)
     with os_errors_as_input_errors(folder / name):
         with temporary.open("xb") as file:
@@ -80,7 +82,7 @@ def _written(folder: Path, name: str, kind: str, write: Callable[[Any], None]) -
 
 
 def adopted(temporary: Path, name: str, kind: str) -> Entry:
-    """A file that somebody else has finished gets the name that its content gives it, once it is on disk."""
+    """Flush a file that another library has written, and rename it after its content."""
     with os_errors_as_input_errors(temporary.parent), temporary.open("rb+") as file:
         flush(file)
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -89,73 +91,134 @@ def adopted(temporary: Path, name: str, kind: str) -> Entry:
 
 
 def new_name(folder: Path) -> Path:
-    """A name for what is not finished yet."""
+    """Return a temporary name for an unfinished file."""
     return folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
 
 
 @contextmanager
 def single_writer(folder: Path) -> Iterator[None]:
-    """Makes the folder; one process at a time, and the lock ends with the process, however that ends."""
+    """Create the folder if needed and lock it against other writers.
+
+    Raises:
+        InputError: if another process is writing into the folder.
+    """
     with os_errors_as_input_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / _LOCK).open("ab")
-    with lock:
-        try:
-            with os_errors_as_input_errors(folder):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except InputError as error:
-            if not isinstance(error.__cause__, BlockingIOError):
-                raise
-            raise InputError(f"{folder} is being written by another process; try again when it is done") from None
+        file = (folder / _LOCK).open("ab")
+    with file:
+        with os_errors_as_input_errors(folder):
+            is_locked = lock(file, wait=False)
+        if not is_locked:
+            raise InputError(f"{folder} is being written by another process; try again when it is done")
         yield
 
 
-# Reading. `advice` ends the sentence about a damaged file.
+# Reading. `advice` is added to the error message about a damaged file.
 
 
 def is_entry(entry: Any, names: re.Pattern[str]) -> bool:
-    """Whether it has the fields of one, and a name that cannot leave the folder."""
+    """Whether `entry` has the fields of an `Entry` and a file name of this pattern, which must not contain a slash."""
     return (
         names.fullmatch(entry["file"]) is not None and type(entry["bytes"]) is int and isinstance(entry["sha256"], str)
     )
 
 
-def open_array(folder: Path, entry: Entry, kinds: tuple[str, ...], shape: tuple[int, ...], advice: str = "") -> Array:
-    """A memory-mapped array of one of these types and this shape; anything else is damage."""
+def open_array(
+    folder: Path, entry: Entry, kinds: tuple[str, ...], shape: tuple[int | None, ...], advice: str = ""
+) -> Array:
+    """Memory-map an array that must have one of these dtypes and this shape, where None matches any length."""
     path = checked_size(folder, entry, advice)
     try:
         with read_errors_as_input_errors(path):
-            array: Array = np.lib.format.open_memmap(path, mode="r")
+            array: Array = np.lib.format.open_memmap(path, mode="r")  # an array larger than its file is an error
     except InputError:
         raise
-    except Exception as error:  # a damaged header can make NumPy raise nearly anything
+    except Exception as error:  # a damaged header can make NumPy raise nearly any exception
         raise damaged(path, "it is not a plain NumPy array", advice) from error
-    if array.dtype not in map(np.dtype, kinds) or array.shape != shape:
+    fits = len(array.shape) == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
+    if array.dtype not in map(np.dtype, kinds) or not fits:
+        wanted = f"({', '.join('any' if n is None else str(n) for n in shape)})"
         found = f"it holds {array.dtype} of shape {array.shape}"
-        raise damaged(path, f"{found}, expected {' or '.join(kinds)} of shape {shape}", advice)
+        raise damaged(path, f"{found}, expected {' or '.join(kinds)} of shape {wanted}", advice)
     return array.view(np.ndarray)
 
 
-def open_table(folder: Path, entry: Entry, columns: dict[str, pa.DataType], rows: int, advice: str = "") -> pa.Table:
-    """A memory-mapped Arrow table of so many rows and any of these columns."""
+def open_table(folder: Path, entry: Entry, columns: Mapping[str, pa.DataType], rows: int, advice: str = "") -> pa.Table:
+    """Memory-map an Arrow table that must have this many rows and no other columns than these."""
     path = checked_size(folder, entry, advice)
+    expected = ", ".join(f"{name} ({kind})" for name, kind in columns.items())
     with read_errors_as_input_errors(path):
         mapped = pa.memory_map(str(path))
     try:
-        table = pa.ipc.open_file(mapped).read_all()
-        table.validate(full=True)  # offsets that point outside would crash whoever reads them
+        reader = pa.ipc.open_file(mapped)
+        found = ", ".join(f"{field.name} ({field.type})" for field in reader.schema)
+        fits = all(columns.get(field.name) == field.type for field in reader.schema)
+        if not fits or len(set(reader.schema.names)) < len(reader.schema):
+            raise damaged(path, f"it has the columns {found}, expected {expected}", advice)
+        mapped.seek(0)
+        _check_batches(memoryview(mapped.read_buffer()))  # mapped, not copied
+        table = reader.read_all()
+        table.validate(full=True)  # offsets that point outside the file would crash the process later
+    except InputError:
+        raise
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise damaged(path, "it is not an Arrow file", advice) from error
-    fits = all(columns.get(field.name) == field.type for field in table.schema)
-    if not fits or table.num_rows != rows or len(set(table.column_names)) < table.num_columns:
-        found = ", ".join(f"{field.name} ({field.type})" for field in table.schema)
-        expected = ", ".join(f"{name} ({kind})" for name, kind in columns.items())
-        raise damaged(path, f"it holds {table.num_rows} rows of {found}, expected {rows} of {expected}", advice)
+        raise damaged(path, f"it is not an Arrow file of plain record batches ({one_line(error)})", advice) from error
+    if table.num_rows != rows:
+        raise damaged(path, f"it holds {table.num_rows} rows of {found}, expected {rows}", advice)
     return table
 
 
+def _check_batches(content: memoryview) -> None:
+    """Raise ValueError if reading an Arrow file could take more memory than the file has bytes.
+
+    pyarrow decompresses record batches before anybody can ask for their size. This reads the few fields that tell
+    (https://arrow.apache.org/docs/format/Columnar.html#ipc-file-format) and rejects what `write_table` never writes:
+    compressed batches, dictionaries and batches that share their bytes.
+    """
+    end = len(content) - 10  # the footer is followed by its length and "ARROW1"
+    footer = _target(content, end - _integer(content, end, "<i"))
+    if (dictionaries := _field(content, footer, 2)) and _integer(content, _target(content, dictionaries), "<I"):
+        raise ValueError("it holds dictionaries")
+    blocks = _target(content, _field(content, footer, 3))
+    total = 0
+    for i in range(_integer(content, blocks, "<I")):
+        start = _integer(content, blocks + 4 + 24 * i, "<q")
+        message = _target(content, start + 8)
+        batch = _target(content, _field(content, message, 2))
+        if _integer(content, start, "<i") != -1 or _field(content, batch, 3) or _field(content, message, 4):
+            raise ValueError("it holds a compressed record batch or one of an old format")
+        body = _field(content, message, 3)
+        total += _integer(content, body, "<q") if body else 0
+    if total > len(content):
+        raise ValueError("its record batches share their bytes")
+
+
+# Flatbuffers, the format of Arrow's metadata: a table is a position from which an offset leads to its list of fields.
+
+
+def _integer(content: memoryview, place: int, kind: str) -> int:
+    try:
+        return int(struct.unpack_from(kind, content, place)[0])
+    except (struct.error, OverflowError) as error:
+        raise ValueError("an offset points outside the file") from error
+
+
+def _target(content: memoryview, place: int) -> int:
+    """Return the position that the offset stored at `place` points to."""
+    return place + _integer(content, place, "<I")
+
+
+def _field(content: memoryview, table: int, number: int) -> int:
+    """Return the position of a table's field, 0 if the table does not have it."""
+    fields = table - _integer(content, table, "<i")
+    if 4 + 2 * number >= _integer(content, fields, "<H"):
+        return 0
+    offset = _integer(content, fields + 4 + 2 * number, "<H")
+    return table + offset if offset else 0
+
+
 def checked_size(folder: Path, entry: Entry, advice: str = "") -> Path:
-    """The path of a file that is as long as it was."""
+    """Return the path of a file that must have the size that was saved."""
     path: Path = folder / entry["file"]
     with read_errors_as_input_errors(path):
         found = path.stat().st_size
@@ -165,7 +228,7 @@ def checked_size(folder: Path, entry: Entry, advice: str = "") -> Path:
 
 
 def checked_content(folder: Path, entry: Entry, advice: str = "") -> Path:
-    """The path of a file that is what was saved, byte by byte."""
+    """Return the path of a file that must have the content that was saved."""
     path = checked_size(folder, entry, advice)
     with read_errors_as_input_errors(path), path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -175,5 +238,5 @@ def checked_content(folder: Path, entry: Entry, advice: str = "") -> Path:
 
 
 def damaged(path: Path, what: str, advice: str = "") -> InputError:
-    """The sentence for a file that cannot be trusted."""
+    """Return the error for a file whose content is not what was saved."""
     return InputError(f"{path} is damaged: {what}{advice}")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from nonneg.convert._classifier import NonNegativeClassifier
 from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._explanation import Contribution, Explanation, WhatIf
-from nonneg.convert._inputs import Inputs, label_numbers, open_inputs
+from nonneg.convert._inputs import Inputs, open_inputs
 from nonneg.convert._neighbours import neighbours_kept
 from nonneg.convert._pair import NonNegativePair
 from nonneg.convert._parameters import checked_config
@@ -26,7 +26,6 @@ __all__ = [
     "WhatIf",
     "checked_config",
     "convert_file",
-    "label_numbers",
     "neighbours_kept",
     "open_inputs",
 ]

@@ -15,12 +15,12 @@ from rich.console import Console
 
 from nonneg.convert._rows import Rows, have_one_direction
 from nonneg.errors import InputError
+from nonneg.labels import label_numbers
 from nonneg.modalities.images import open_source, thumbnails
 from nonneg.tables import ids_within, open_vectors, read_column, split_name
 
 _BLOCK = 16_384
 _SHOWN_SIDE = 128
-_DIGITS = 15  # that a float holds exactly
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def open_inputs(
     Y = None if pairs is None else checked_vectors(pairs, progress)
     if Y is not None and Y.shape != X.shape:
         raise InputError(f"{pairs} holds vectors of shape {Y.shape}, expected {X.shape}, as in {vectors}")
-    numbers, names = (None, ()) if labels is None else label_numbers(labels, read_column(labels, len(X), vectors))
+    numbers, names = (None, ()) if labels is None else label_numbers(read_column(labels, len(X), vectors), labels)
     known_at = ids_within(vectors) if ids is None and with_ids else ids
     known = None if known_at is None else _ids(known_at, read_column(known_at, len(X), vectors, as_text=True))
     shown = None if texts is None else [_text(v) for v in read_column(texts, len(X), vectors, as_text=True)]
@@ -112,48 +112,6 @@ def _refuse(given: str, bad: Any, start: int, found: str, expected: str) -> None
     if len(rows):
         others = f" (and {len(rows) - 1} more nearby)" if len(rows) > 1 else ""
         raise InputError(f"{given}, row {rows[0]}{others}, holds {found}, expected {expected}")
-
-
-def label_numbers(given: str, values: Any) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
-    """Labels as numbers from 0, and what they are called; missing ones and negative numbers are unlabelled.
-
-    Example:
-        >>> label_numbers("labels.txt", ["10", "9", "-1", "", "9"])
-        (array([ 1,  0, -1, -1,  0]), ('9', '10'))
-    """
-    values = _as_numbers(np.asarray(values))
-    if values.dtype.kind == "f":
-        if np.any(np.isfinite(values) & (values != np.round(values))):
-            raise InputError(f"{given} holds numbers with fractions, expected labels: whole numbers or words")
-        missing = ~np.isfinite(values) | (values < 0)
-        values = np.where(missing, -1, values).astype(np.int64)
-    elif values.dtype.kind in "iub":
-        missing = values < 0
-    else:
-        missing = np.array([value is None or value == "" for value in values])
-        values = np.array(["" if gone else str(value) for value, gone in zip(values, missing, strict=True)])
-    known = values[~missing]
-    if not len(known):
-        raise InputError(f"{given} holds no label, expected at least one")
-    names = np.unique(known)
-    numbers = np.full(len(values), -1, np.int64)
-    numbers[~missing] = np.searchsorted(names, known)
-    return numbers, tuple(map(str, names))
-
-
-def _as_numbers(values: Any) -> Any:
-    """Whole numbers that are written as text, as numbers; NaN for empty ones. Anything else stays as it is."""
-    if values.dtype.kind not in "OU":
-        return values
-    written = ["" if value is None else value for value in values.tolist()]
-    if not all(isinstance(value, str) and (value == "" or _is_whole(value)) for value in written):
-        return values
-    return np.array([float(value or "nan") for value in written])
-
-
-def _is_whole(text: str) -> bool:
-    # As it would be written anew, so that it is called what it was called: 007 is a word. As a float it is exact.
-    return len(text) <= _DIGITS and text.removeprefix("-").isdecimal() and str(int(text)) == text
 
 
 def _text(value: Any) -> str:

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from sklearn.model_selection import train_test_split
 
-from nonneg.convert import label_numbers
 from nonneg.errors import InputError
 from nonneg.features import Features, find_features
+from nonneg.labels import label_numbers
 from nonneg.modalities import Source, UndividedError
 from nonneg.models import Layer, Model, load, source_for
 from nonneg.tables import as_float32, open_vectors, read_column, split_name
@@ -142,7 +142,7 @@ def open_features(path: str, labels: str | None = None) -> Features:
         vectors = open_vectors(path)
         if labels is None:
             return Features(as_float32(vectors))
-        numbers, names = label_numbers(labels, read_column(labels, len(vectors), path))
+        numbers, names = label_numbers(read_column(labels, len(vectors), path), labels)
         return Features(as_float32(vectors), labels=numbers, label_names=names)
     if labels is not None:
         raise InputError(f"labels is given for {path}, expected them for a file of vectors alone")

@@ -1,6 +1,7 @@
-"""The artefact that everything meets in: codes of samples, with what is needed to read them."""
+"""`Features`, which every step of nonneg makes or uses: codes of samples with everything needed to read them."""
 
-from nonneg.features._features import Card, Features
+from nonneg.features._card import Card
+from nonneg.features._features import Features
 from nonneg.features._find import find_features
 from nonneg.features._load import journal, verify
 from nonneg.features._meta import is_features

@@ -1,44 +1,83 @@
-"""A feature's card as HTML, for notebooks: everything in it is data, and shown as text."""
+"""A feature's card: what one feature is about, also as HTML for notebooks."""
 
 import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nonneg.features._features import Card
+    from nonneg.features._features import Features
 
-_LABELS, _EXCERPT = 3, 160
+_LABELS_SHOWN, _EXCERPT_LENGTH = 3, 160
 
 
-def card_html(card: "Card") -> str:
-    """A fragment that needs nothing else.
+@dataclass(frozen=True)
+class Card:
+    """What one feature is about.
 
-    Example:
-        >>> import numpy as np
-        >>> from nonneg.features import Features
-        >>> features = Features(np.eye(2, dtype=np.float32), texts=["<b>", "two"], names={0: "odd"})
-        >>> card_html(features.feature(0)).startswith("<div><strong><bdi>odd</bdi></strong> (feature 0)")
-        True
+    Attributes:
+        feature: its column.
+        name: the name that people gave it, or None.
+        active: the number of samples on which it is active (above 1e-5 of the sample's length).
+        frequency: `active` as a share of all samples.
+        expected_activation: the mean over samples of its value divided by the sample's length.
+        top: the rows of its strongest samples, strongest first.
+        strengths: its values on `top`.
+        labels: label name to share among the labelled samples on which it is active, largest first.
     """
-    title = f"<strong>{_said(card.name or f'feature {card.feature}')}</strong>"
-    number = f" (feature {card.feature})" if card.name else ""
-    told = f"on for {card.active:,} samples, {card.frequency:.1%}"
-    labels = ", ".join(f"{_said(name)} {share:.0%}" for name, share in list(card.labels.items())[:_LABELS])
-    samples = "".join(map(_sample, card.media, card.texts, card.strengths))
-    return f"<div>{title}{number}: {told}{'; ' + labels if labels else ''}<br>{samples}</div>"
+
+    feature: int
+    name: str | None
+    active: int
+    frequency: float
+    expected_activation: float
+    top: tuple[int, ...]
+    strengths: tuple[float, ...]
+    labels: Mapping[str, float]
+    _features: "Features" = field(repr=False, compare=False)
+
+    @property
+    def media(self) -> tuple[bytes | None, ...]:
+        """The encoded images of `top`, None for samples without one."""
+        return tuple(map(self._features.media, self.top))
+
+    @property
+    def texts(self) -> tuple[str | None, ...]:
+        """The texts of `top`, None for samples without one."""
+        return tuple(map(self._features.text, self.top))
+
+    def _repr_html_(self) -> str:
+        """Show the name, frequency, labels and strongest samples in a notebook; all data is escaped.
+
+        Example:
+            >>> import numpy as np
+            >>> from nonneg.features import Features
+            >>> features = Features(np.eye(2, dtype=np.float32), texts=["<b>", "two"], names={0: "odd"})
+            >>> features.feature(0)._repr_html_().startswith("<div><strong><bdi>odd</bdi></strong> (feature 0)")
+            True
+        """
+        title = f"<strong>{_escaped(self.name or f'feature {self.feature}')}</strong>"
+        number = f" (feature {self.feature})" if self.name else ""
+        activity = f"active on {self.active:,} samples, {self.frequency:.1%}"
+        labels = "".join(
+            f"{', ' if i else '; '}{_escaped(name)} {share:.0%}"
+            for i, (name, share) in enumerate(list(self.labels.items())[:_LABELS_SHOWN])
+        )
+        samples = "".join(map(_sample_html, self.media, self.texts, self.strengths))
+        return f"<div>{title}{number}: {activity}{labels}<br>{samples}</div>"
 
 
-def _sample(media: bytes | None, text: str | None, strength: float) -> str:
+def _sample_html(media: bytes | None, text: str | None, strength: float) -> str:
     if media is not None:
         kind = "png" if media.startswith(b"\x89PNG") else "jpeg"
         style = "height:64px;margin:2px;image-rendering:pixelated"
         source = f"data:image/{kind};base64,{base64.b64encode(media).decode()}"
         return f'<img src="{source}" title="{strength:.3g}" style="{style}">'
-    if text is not None:
-        return f"<p>{strength:.3g} {_said(text)}</p>"
-    return ""
+    return "" if text is None else f"<p>{strength:.3g} {_escaped(text)}</p>"
 
 
-def _said(text: str) -> str:
-    """Cut, and isolated: writing from right to left turns nothing else around."""
-    return f"<bdi>{escape(text if len(text) <= _EXCERPT else text[: _EXCERPT - 1] + '…')}</bdi>"
+def _escaped(text: str) -> str:
+    """Shorten and escape a text, and isolate it so that right-to-left text does not reorder the text around it."""
+    shown = text if len(text) <= _EXCERPT_LENGTH else text[: _EXCERPT_LENGTH - 1] + "…"
+    return f"<bdi>{escape(shown)}</bdi>"

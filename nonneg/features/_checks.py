@@ -1,21 +1,21 @@
-"""What `Features` accepts: every part checked by name before it is taken."""
+"""Checks of everything that `Features` is given."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
 
 from nonneg.errors import InputError
-
-Array = npt.NDArray[Any]
+from nonneg.labels import UNLABELLED, is_labelled
+from nonneg.messages import one_line
+from nonneg.payload import Array
 
 
 def checked_codes(codes: Any) -> Any:
-    """A read-only array or CSR matrix of finite native floats; not copied where it need not be."""
+    """Return a read-only array or CSR matrix of finite floats, copied only if necessary."""
     sparse = sp.issparse(codes)
     codes = codes if sparse else np.asarray(codes).view()
     kinds = ("float32", "float64") if sparse else ("float16", "float32", "float64")
@@ -34,16 +34,16 @@ def checked_codes(codes: Any) -> Any:
 
 
 def _canonical(codes: Any) -> Any:
-    """Indices in bounds and in order, no entry twice, no stored zeros."""
+    """Return a matrix with sorted indices within bounds, no duplicates and no stored zeros."""
     try:
-        codes.check_format(full_check=True)  # SciPy takes any index at first and reads outside its arrays later
+        codes.check_format(full_check=True)  # SciPy would read outside its arrays later
     except ValueError as error:
-        raise InputError(f"codes are not a valid sparse matrix: {error}") from error
+        raise InputError(f"codes are not a valid sparse matrix: {one_line(error)}") from error
     if not codes.has_canonical_format or not codes.data.all():
         codes = codes.copy()
         codes.sum_duplicates()
         codes.eliminate_zeros()
-    # Views of our own: read-only here, whatever the caller does with theirs.
+    # Views can be made read-only without changing the caller's arrays.
     parts = (codes.data.view(), codes.indices.view(), codes.indptr.view())
     own = sp.csr_array(parts, shape=codes.shape, copy=False)
     own.has_canonical_format = True
@@ -57,7 +57,7 @@ def freeze(*arrays: Array) -> None:
 
 
 def checked_label_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Strings, all different."""
+    """Return the names, which must be strings, all different."""
     checked = tuple(names)
     for name in checked:
         if not isinstance(name, str):
@@ -68,38 +68,39 @@ def checked_label_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def checked_labels(labels: Array, samples: int, names: tuple[str, ...]) -> Array:
-    """One integer a sample, -1 or a label that has a name; a copy."""
+    """Return a copy of the labels, one integer per sample, with -1 for unlabelled samples."""
     if labels.shape != (samples,) or labels.dtype.kind not in "iu":
         raise InputError(f"labels are {labels.dtype} of shape {labels.shape}, expected {samples} integers")
-    labels = labels.astype(np.int64)
-    if labels.min() < -1 or (names and labels.max() >= len(names)):
+    numbers = labels.astype(np.int64)
+    numbers[~is_labelled(labels)] = UNLABELLED
+    if numbers.min() < UNLABELLED or (names and numbers.max() >= len(names)):
         bound = f"-1 to {len(names) - 1}" if names else "-1 or more"
         raise InputError(f"labels lie between {labels.min()} and {labels.max()}, expected {bound}")
-    freeze(labels)
-    return labels
+    freeze(numbers)
+    return numbers
 
 
 def sample_column(name: str, values: Sequence[Any] | None, kind: pa.DataType, samples: int) -> pa.ChunkedArray | None:
-    """An Arrow column with a value for each sample."""
+    """Return an Arrow column with one value per sample."""
     if values is None:
         return None
     if len(values) != samples:
-        raise InputError(f"{name}: {len(values)} given, expected {samples}, one a sample")
+        raise InputError(f"{name}: {len(values)} given, expected {samples}, one per sample")
     try:
         if isinstance(values, pa.ChunkedArray):
             column = values.cast(kind)
         else:
             column = pa.chunked_array([pa.array(values, kind)])
     except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
-        raise InputError(f"{name}: expected a {kind} for each sample ({error})") from error
+        raise InputError(f"{name}: expected a {kind} for each sample ({one_line(error)})") from error
     if name == "ids" and column.null_count:
         raise InputError("ids: some are missing, expected one for each sample")
     return column
 
 
 def plain_json(provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """What JSON makes of it: a copy that will be read back as it was written."""
+    """Return a copy that equals what will be read back from JSON."""
     try:
         return dict(json.loads(json.dumps(dict(provenance))))
     except (TypeError, ValueError) as error:
-        raise InputError(f"provenance cannot be written as JSON: {error}") from error
+        raise InputError(f"provenance cannot be written as JSON: {one_line(error)}") from error

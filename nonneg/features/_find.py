@@ -1,4 +1,4 @@
-"""From the path that somebody names to the features that are meant."""
+"""Finding a features folder from a path that a user gives."""
 
 from glob import escape
 from pathlib import Path
@@ -9,10 +9,10 @@ from nonneg.features._meta import is_features
 
 
 def find_features(path: str | Path) -> Path:
-    """A features folder itself, or the one beside a run.
+    """Return the path itself if it is a features folder, otherwise the features folder next to a run.
 
-    Beside `runs/x` that is `runs/x.features`, or the only `runs/x-….features` that the run has made, which is where
-    `nonneg embed` writes them.
+    Next to the run `runs/x`, `nonneg embed` writes `runs/x.features` or `runs/x-….features`. The second form must be
+    unique among the folders that the run has made.
     """
     folder = Path(path)
     if is_features(folder):
@@ -25,17 +25,17 @@ def find_features(path: str | Path) -> Path:
     others = [other for other in others if _is_made_by(other, folder.name)] or others[:2]
     if len(others) > 1:
         found = ", ".join(map(str, others))
-        raise InputError(f"{folder} has several features beside it, expected one of them to be named: {found}")
+        raise InputError(f"{folder} has several features folders next to it, expected one of them: {found}")
     if not others:
-        found = "is neither features nor a run with features beside it" if folder.exists() else "does not exist"
+        found = "is neither features nor a run with features next to it" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {found}, expected features or a run that has some")
     return others[0]
 
 
 def _is_made_by(folder: Path, run: str) -> bool:
-    """Another run may be called `x-2`, and its features `x-2.features`; selections of features name the run, too."""
+    """Whether a run has made these features: neither another run (named `x-2`, say) nor a selection of features."""
     try:
         provenance = Features.load(folder).provenance
-    except InputError:  # damaged ones are not these
+    except InputError:  # damaged features are not considered
         return False
     return provenance.get("run") == run and "selected" not in provenance

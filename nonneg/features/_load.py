@@ -1,4 +1,4 @@
-"""Opening `Features`: memory-mapped, checked, never trusted."""
+"""Opening `Features` from a folder: memory-mapped, and checked before anything is used."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,35 +12,36 @@ from nonneg.errors import InputError
 from nonneg.features._features import Features
 from nonneg.features._meta import Meta
 from nonneg.features._names import NameJournal
-from nonneg.payload import checked_content, damaged, open_array, open_table
+from nonneg.features._pixels import is_image_batch
+from nonneg.payload import Array, checked_content, damaged, open_array, open_table
 
 _COLUMNS = {"id": pa.string(), "media": pa.large_binary(), "text": pa.large_string()}
 
 
 def load(path: str | Path) -> Features:
-    """Open without reading the codes; shapes, sizes and index bounds are checked."""
+    """Open a folder, checking shapes, sizes and index bounds; the values of the codes are not read."""
     folder = Path(path)
-    return _while_unchanged(folder, lambda meta: _open(folder, meta))
+    return _read_consistently(folder, lambda meta: _open(folder, meta))
 
 
 def verify(path: str | Path) -> Features:
-    """Open, then read everything: content hashes, finite values, order within rows, the journal of names.
+    """Open a folder and read everything: content hashes, finite values, order within rows, the journal of names.
 
     Raises:
         InputError: naming the file that is not what was saved.
     """
     folder = Path(path)
-    return _while_unchanged(folder, lambda meta: _verified(folder, meta))
+    return _read_consistently(folder, lambda meta: _verified(folder, meta))
 
 
 def journal(path: str | Path) -> NameJournal:
-    """The journal of names of the features in a folder."""
+    """Return the journal of names of the features in a folder."""
     folder = Path(path)
     return NameJournal(folder, Meta.read(folder).codes_key())
 
 
-def _while_unchanged(folder: Path, read: Callable[[Meta], Features]) -> Features:
-    """A writer may replace the features between our reading `meta.json` and its files: then read again."""
+def _read_consistently(folder: Path, read: Callable[[Meta], Features]) -> Features:
+    """Call `read` again if another process replaces the features between reading `meta.json` and its files."""
     while True:
         meta = Meta.read(folder)
         try:
@@ -56,16 +57,55 @@ def _open(folder: Path, meta: Meta) -> Features:
         codes = _open_csr(folder, meta)
     else:
         codes = open_array(folder, meta.files["codes"], ("float16", "float32", "float64"), meta.shape)
-    labels = None
-    if "labels" in meta.files:
-        labels = open_array(folder, meta.files["labels"], ("int64",), (samples,))
-        if labels.min() < -1 or (meta.label_names and labels.max() >= len(meta.label_names)):
-            raise _damaged(folder, meta, "labels", "a label has no name")
     table = pa.table({})
     if "samples" in meta.files:
         table = open_table(folder, meta.files["samples"], _COLUMNS, samples)
     names = {f: n for f, n in NameJournal(folder, meta.codes_key()).current().items() if 0 <= f < features}
-    return Features._opened(codes, labels, meta.label_names, table, names, meta.provenance)
+    return Features._from_parts(
+        _codes=codes,
+        _samples=table,
+        _pixels=_open_pixels(folder, meta, table),
+        _pixel_rows=None,
+        _label_names=meta.label_names,
+        _labels=_open_labels(folder, meta),
+        _names=names,
+        _provenance=meta.provenance,
+    )
+
+
+def _open_labels(folder: Path, meta: Meta) -> Array | None:
+    if "labels" not in meta.files:
+        return None
+    labels = open_array(folder, meta.files["labels"], ("int64",), meta.shape[:1])
+    if labels.min() < -1 or (meta.label_names and labels.max() >= len(meta.label_names)):
+        raise _damaged(folder, meta, "labels", "a label has no name")
+    return labels
+
+
+def _open_pixels(folder: Path, meta: Meta, table: pa.Table) -> Array | None:
+    if "pixels" not in meta.files:
+        return None
+    pixels = open_array(folder, meta.files["pixels"], ("uint8",), (meta.shape[0], None, None, None))
+    if not is_image_batch(pixels) or "media" in table.column_names:
+        found = f"shape {pixels.shape}{' beside encoded images' if 'media' in table.column_names else ''}"
+        raise _damaged(folder, meta, "pixels", f"it has {found}, expected images of 1 to 4 channels and no others")
+    return pixels
+
+
+def _open_csr(folder: Path, meta: Meta) -> Any:
+    samples, features = meta.shape
+    indptr = open_array(folder, meta.files["indptr"], ("int32", "int64"), (samples + 1,))
+    entries = int(indptr[-1])
+    if indptr[0] != 0 or entries < 0 or (indptr[1:] < indptr[:-1]).any():
+        raise _damaged(folder, meta, "indptr", "row bounds do not ascend from 0")
+    indices = open_array(folder, meta.files["indices"], (indptr.dtype.name,), (entries,))
+    data = open_array(folder, meta.files["data"], ("float32", "float64"), (entries,))
+    if entries and (indices.min() < 0 or indices.max() >= features):
+        raise _damaged(folder, meta, "indices", f"a column lies outside 0 to {features - 1}")
+    codes = sp.csr_array((data, indices, indptr), shape=meta.shape, copy=False)
+    # They were saved in canonical format; otherwise SciPy would read everything to find out.
+    codes.has_canonical_format = True
+    return codes
 
 
 def _verified(folder: Path, meta: Meta) -> Features:
@@ -88,18 +128,3 @@ def _verified(folder: Path, meta: Meta) -> Features:
 
 def _damaged(folder: Path, meta: Meta, name: str, what: str) -> InputError:
     return damaged(folder / meta.files[name]["file"], what)
-
-
-def _open_csr(folder: Path, meta: Meta) -> Any:
-    samples, features = meta.shape
-    indptr = open_array(folder, meta.files["indptr"], ("int32", "int64"), (samples + 1,))
-    entries = int(indptr[-1])
-    if indptr[0] != 0 or entries < 0 or (indptr[1:] < indptr[:-1]).any():
-        raise _damaged(folder, meta, "indptr", "row bounds do not ascend from 0")
-    indices = open_array(folder, meta.files["indices"], (indptr.dtype.name,), (entries,))
-    data = open_array(folder, meta.files["data"], ("float32", "float64"), (entries,))
-    if entries and (indices.min() < 0 or indices.max() >= features):
-        raise _damaged(folder, meta, "indices", f"a column lies outside 0 to {features - 1}")
-    codes = sp.csr_array((data, indices, indptr), shape=meta.shape, copy=False)
-    codes.has_canonical_format = True  # saved so; else SciPy reads everything to find out, or sorts a read-only map
-    return codes

@@ -1,4 +1,4 @@
-"""`meta.json`: what a features folder holds. Replacing it is the commit of a save."""
+"""`meta.json`: the list of what a features folder holds. Replacing it commits a save."""
 
 import hashlib
 import re
@@ -12,7 +12,9 @@ from nonneg.payload import Entry, is_entry
 
 META = "meta.json"
 FORMAT, VERSION = "nonneg.features", 1
-PAYLOAD = re.compile(r"(codes|data|indices|indptr|labels|samples)-[0-9a-f]{16}\.(npy|arrow)")
+_CODES = {"csr": {"data", "indices", "indptr"}, "dense": {"codes"}}
+_OTHERS = {"labels", "pixels", "samples"}
+PAYLOAD = re.compile(rf"({'|'.join(sorted(_CODES['csr'] | _CODES['dense'] | _OTHERS))})-[0-9a-f]{{16}}\.(npy|arrow)")
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,11 @@ class Meta:
 
     @classmethod
     def read(cls, folder: Path) -> "Meta":
-        """Refuses what is damaged, foreign or of another version."""
+        """Read and check a folder's `meta.json`.
+
+        Raises:
+            InputError: if it is damaged, of another format or of another version.
+        """
         path = folder / META
         content = without_checksum(path, _read_json(folder), VERSION)
         try:
@@ -39,31 +45,31 @@ class Meta:
                 provenance=dict(content["provenance"]),
                 files={name: dict(entry) for name, entry in content["files"].items()},
             )
-            fits = meta._fits()
+            is_valid = meta._is_valid()
         except (KeyError, TypeError, ValueError, AttributeError):
-            fits = False
-        if not fits:
+            is_valid = False
+        if not is_valid:
             raise InputError(f"{path} is damaged: its fields are not those of {FORMAT} version {VERSION}")
         return meta
 
-    def _fits(self) -> bool:
-        """Types and names that the rest may rely on; file names that cannot leave the folder."""
-        codes = {"csr": {"data", "indices", "indptr"}, "dense": {"codes"}}[self.layout]
+    def _is_valid(self) -> bool:
+        """Whether types and names are right and no file name leads out of the folder."""
+        codes = _CODES[self.layout]
         return (
             all(type(n) is int and 0 < n < 2**31 for n in self.shape[1:])
             and all(type(n) is int and 0 < n < 2**48 for n in self.shape[:1])
             and all(isinstance(name, str) for name in self.label_names)
-            and codes <= set(self.files) <= codes | {"labels", "samples"}
+            and codes <= set(self.files) <= codes | _OTHERS
             and all(is_entry(entry, PAYLOAD) for entry in self.files.values())
         )
 
     def codes_key(self) -> str:
-        """Names belong to these very codes."""
-        parts = sorted(entry["sha256"] for name, entry in self.files.items() if name not in ("labels", "samples"))
+        """Return a digest of the codes, to which names of features are bound."""
+        parts = sorted(entry["sha256"] for name, entry in self.files.items() if name not in _OTHERS)
         return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
     def encoded(self) -> bytes:
-        """What `read` reads, with a hash over itself."""
+        """Return the JSON that `read` reads, with a hash over itself."""
         content = {
             "format": FORMAT,
             "version": VERSION,
@@ -77,7 +83,7 @@ class Meta:
 
 
 def is_features(path: str | Path) -> bool:
-    """Whether a folder claims to hold `Features`."""
+    """Whether a folder has the `meta.json` of saved `Features`, which may still be damaged."""
     try:
         _read_json(Path(path))
     except InputError:

@@ -1,8 +1,6 @@
-"""Names that people give to features: an append-only journal beside the codes."""
+"""Names that people give to features, in an append-only journal next to the codes."""
 
-import fcntl
 import json
-import unicodedata
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -13,14 +11,15 @@ import numpy as np
 
 from nonneg.durable import flush, os_errors_as_input_errors, read_errors_as_input_errors, sync_folder
 from nonneg.errors import InputError
+from nonneg.locks import lock
+from nonneg.messages import escaped
 
 FILE = "names.jsonl"
-_UNSEEN = ("Cc", "Cs", "Zl", "Zp")  # kinds of characters: control, half a character, ends of lines and paragraphs
 
 
 @dataclass(frozen=True)
 class Naming:
-    """One line of the journal: who called which feature what, and when. An empty name takes it back."""
+    """One line of the journal: who gave which name to which feature, and when. An empty name removes the name."""
 
     codes: str
     feature: int
@@ -30,10 +29,10 @@ class Naming:
 
 
 class NameJournal:
-    """The names in a `Features` folder, for the codes that are in it now.
+    """The names in a `Features` folder that were given to the codes in it.
 
-    Lines written for other codes (the folder was overwritten since) stay in the file and do not
-    apply. Appends are locked and flushed; a line torn by a crash is dropped.
+    Lines about codes that were overwritten stay in the file but do not apply. Appending locks and flushes the file;
+    a line that a crash left incomplete is dropped.
     """
 
     def __init__(self, folder: Path, codes: str) -> None:
@@ -41,21 +40,21 @@ class NameJournal:
         self.codes = codes
 
     def history(self) -> list[Naming]:
-        """Every naming of these codes, oldest first; a damaged line is left out with a warning."""
+        """Return all namings of these codes, oldest first, with a warning if a line is damaged."""
         namings, damaged = self.read()
         if damaged:
-            warnings.warn(f"{self.path}: line {damaged[0]} is damaged and left out", UserWarning, stacklevel=2)
+            warnings.warn(f"{self.path}: line {damaged[0]} is damaged and skipped", UserWarning, stacklevel=2)
         return namings
 
     def read(self) -> tuple[list[Naming], list[int]]:
-        """The namings of these codes, and the numbers of lines that are not namings."""
+        """Return the namings of these codes and the numbers of damaged lines."""
         if not self.path.is_file():
             return [], []
         with read_errors_as_input_errors(self.path):
-            lines = self.path.read_bytes().split(b"\n")[:-1]  # what follows the last newline is torn
+            lines = self.path.read_bytes().split(b"\n")[:-1]  # whatever follows the last newline is incomplete
         namings, damaged = [], []
         for number, line in enumerate(lines, 1):
-            naming = _parsed(line)
+            naming = _parse(line)
             if naming is None:
                 damaged.append(number)
             elif naming.codes == self.codes:
@@ -63,35 +62,35 @@ class NameJournal:
         return namings, damaged
 
     def current(self) -> dict[int, str]:
-        """Feature to name, the latest naming of each."""
+        """Return the current names, by feature."""
         names = {naming.feature: naming.name for naming in self.history()}
         return {feature: name for feature, name in sorted(names.items()) if name}
 
     def record(self, names: Mapping[int, str], author: str = "", replaces: Mapping[int, str] | None = None) -> bool:
-        """Append these namings, all at once; an empty name takes one back.
+        """Append these names, all or none; an empty name removes one.
 
         Args:
             names: feature to name.
-            author: who calls them so.
-            replaces: what those features must be called now; if one is called otherwise, nothing is written.
+            author: who gave the names.
+            replaces: the current names that the caller expects, by feature; if one differs, nothing is written.
 
         Returns:
-            Whether they were written.
+            Whether the names were written.
         """
         if not names:
             return True
         if escaped(author) != author:
-            raise InputError(f"author is {author!r}, expected a name in one line, without control characters")
+            raise InputError(f"author is {author!r}, expected one line without control characters")
         time = datetime.now(UTC).isoformat(timespec="seconds")
         namings = [Naming(self.codes, feature, name, author, time) for feature, name in checked_names(names).items()]
         text = "".join(json.dumps(asdict(naming)) + "\n" for naming in namings)
         with os_errors_as_input_errors(self.path), self.path.open("a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file)
             now = self.current() if replaces else {}
             if any(now.get(feature, "") != name for feature, name in (replaces or {}).items()):
                 return False
             file.seek(0)
-            file.truncate(file.read().rfind(b"\n") + 1)  # a torn line of an earlier crash
+            file.truncate(file.read().rfind(b"\n") + 1)  # remove an incomplete line
             file.write(text.encode())
             flush(file)
             sync_folder(self.path.parent)
@@ -99,42 +98,31 @@ class NameJournal:
 
 
 def checked_names(names: Mapping[int, str]) -> dict[int, str]:
-    """Whole-numbered features and strings that can be shown in a line.
+    """Return the names, which must be single-line strings by feature number.
 
     Example:
         >>> checked_names({1: "wheels, doors"})
         {1: 'wheels, doors'}
         >>> checked_names({1: "two\\nlines"})
         Traceback (most recent call last):
-        nonneg.errors.InputError: names: 1 is called 'two\\nlines', expected one line without control characters
+        nonneg.errors.InputError: names: feature 1 is named 'two\\nlines', expected one line without control characters
     """
     for feature, name in names.items():
-        # NumPy's integers will do; True, 1.5 and "1" will not.
+        # NumPy's integers are features; True, 1.5 and "1" are not.
         if np.asarray(feature).dtype.kind not in "iu" or not isinstance(name, str):
-            raise InputError(f"names: {feature!r} is called {name!r}, expected a feature's number and a string")
+            raise InputError(f"names: {feature!r} is named {name!r}, expected a feature's number and a string")
         if escaped(name) != name:
-            raise InputError(f"names: {feature} is called {name!r}, expected one line without control characters")
+            raise InputError(
+                f"names: feature {feature} is named {name!r}, expected one line without control characters"
+            )
     return {int(feature): name for feature, name in names.items()}
 
 
-def escaped(text: str) -> str:
-    """In one line: characters that break lines or steer a terminal as Python writes them.
-
-    Example:
-        >>> print(escaped("two\\nlines, 🦊"))
-        two\\nlines, 🦊
-    """
-    if text.isprintable():  # nearly always
-        return text
-    kinds = ((character, unicodedata.category(character)) for character in text)
-    return "".join(c.encode("unicode_escape").decode() if kind in _UNSEEN else c for c, kind in kinds)
-
-
-def _parsed(line: bytes) -> Naming | None:
+def _parse(line: bytes) -> Naming | None:
     try:
         naming = Naming(**json.loads(line))
     except (ValueError, TypeError, RecursionError):
         return None
     fits = type(naming.feature) is int and all(isinstance(v, str) for k, v in asdict(naming).items() if k != "feature")
-    # What was written before such names were refused is shown all the same.
+    # Files written before such names were rejected may hold them.
     return replace(naming, name=escaped(naming.name), author=escaped(naming.author)) if fits else None

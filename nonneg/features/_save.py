@@ -1,4 +1,4 @@
-"""Saving `Features`: plain arrays named by their content, committed by replacing `meta.json`."""
+"""Saving `Features`: plain arrays named after their content, committed by replacing `meta.json`."""
 
 import json
 import os
@@ -16,25 +16,23 @@ from nonneg.durable import (
 )
 from nonneg.errors import InputError
 from nonneg.features import _names
-from nonneg.features._checks import Array
 from nonneg.features._features import Features
 from nonneg.features._meta import META, PAYLOAD, Meta, is_features
 from nonneg.features._names import NameJournal
-from nonneg.payload import Entry, Hashing, single_writer, write_array, write_table
+from nonneg.payload import Array, Entry, Hashing, single_writer, write_array, write_table
 
 
 def save(features: Features, folder: Path, overwrite: bool) -> Path:
-    """Write payloads under names of their own, then the names, then replace `meta.json`, which is the commit."""
-    _refuse_foreign(folder, overwrite)
-    layout = "csr" if features.is_sparse else "dense"
+    """Write all arrays and tables, then the names, then replace `meta.json`, which is the commit."""
+    _check_writable(folder, overwrite)
     with single_writer(folder):
-        _refuse_foreign(folder, overwrite)  # again: another writer may have been first
+        _check_writable(folder, overwrite)  # again: another process may have written in the meantime
         try:
-            files = _written(features, folder)
+            files = _write_payloads(features, folder)
             with os_errors_as_input_errors(folder):
                 sync_folder(folder)
-            # Names are bound to their codes, so those of new codes mean nothing before the commit.
-            meta = Meta(layout, features.shape, features.label_names, features.provenance, files)
+            # Names are bound to their codes: those of the new codes do not apply before the commit.
+            meta = Meta(_layout(features), features.shape, features.label_names, features.provenance, files)
             names = NameJournal(folder, meta.codes_key())
             known = names.current()
             names.record({f: name for f, name in features._names.items() if known.get(f, "") != name})
@@ -44,7 +42,8 @@ def save(features: Features, folder: Path, overwrite: bool) -> Path:
     return folder
 
 
-def _refuse_foreign(folder: Path, overwrite: bool) -> None:
+def _check_writable(folder: Path, overwrite: bool) -> None:
+    """Raise InputError if saving into the folder would replace features or mix with other files."""
     with read_errors_as_input_errors(folder):
         if not folder.exists():
             return
@@ -53,8 +52,8 @@ def _refuse_foreign(folder: Path, overwrite: bool) -> None:
         own = {META, _names.FILE}
         entries = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
         others = [name for name in entries if name not in own and not PAYLOAD.fullmatch(name)]
-    # Beside features of ours other files may lie; without them, or with a damaged meta.json, none.
-    if not is_features(folder) and (others or _is_other_json(folder / META)):
+    # Other files are allowed only next to features, not in an empty folder or one with a damaged meta.json.
+    if not is_features(folder) and (others or _is_json(folder / META)):
         raise InputError(
             f"{folder} holds other files ({(others or [META])[0]}), expected an empty folder or a new name"
         )
@@ -62,8 +61,8 @@ def _refuse_foreign(folder: Path, overwrite: bool) -> None:
         raise InputError(f"{folder} holds features already; save with overwrite=True to replace them")
 
 
-def _is_other_json(path: Path) -> bool:
-    """Whether somebody else's `meta.json` lies there, and not a damaged one of ours."""
+def _is_json(path: Path) -> bool:
+    """Whether a `meta.json` that is not of features is valid: then another program wrote it."""
     try:
         json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -71,28 +70,30 @@ def _is_other_json(path: Path) -> bool:
     return True
 
 
-def _written(features: Features, folder: Path) -> dict[str, Entry]:
-    arrays = _code_arrays(features)
-    if features.labels is not None:
-        arrays["labels"] = features.labels
+def _write_payloads(features: Features, folder: Path) -> dict[str, Entry]:
+    others = {"labels": features.labels, "pixels": features.pixels}
+    arrays = _code_arrays(features) | {name: array for name, array in others.items() if array is not None}
     files = {name: write_array(folder, name, array) for name, array in arrays.items()}
     if features.samples.num_columns:
         files["samples"] = write_table(folder, "samples", features.samples)
     return files
 
 
+def _layout(features: Features) -> str:
+    return "csr" if features.is_sparse else "dense"
+
+
 def _code_arrays(features: Features) -> dict[str, Array]:
     if not features.is_sparse:
         return {"codes": features.codes}
     csr = features.codes
-    # SciPy wants one index type for both; a smaller one halves the file and spares a copy at opening.
+    # SciPy wants the same dtype for indices and indptr; the smaller one halves the file and opens without a copy.
     index = np.int32 if max(csr.nnz, csr.shape[1]) < 2**31 else np.int64
-    parts = {"indices": csr.indices.astype(index, copy=False), "indptr": csr.indptr.astype(index, copy=False)}
-    return {"data": csr.data, **parts}
+    return {"data": csr.data} | {name: getattr(csr, name).astype(index, copy=False) for name in ("indices", "indptr")}
 
 
 def codes_key(features: Features) -> str:
-    """What features go by in a folder, also of features that were never saved: a digest of their codes.
+    """Return the digest of the codes that identifies features in a folder, also for features never saved.
 
     Example:
         >>> import tempfile
@@ -107,17 +108,17 @@ def codes_key(features: Features) -> str:
             hashing = Hashing(nowhere)
             np.lib.format.write_array(hashing, array, allow_pickle=False)
             files[name] = {"sha256": hashing.sha256.hexdigest()}
-    return Meta("csr" if features.is_sparse else "dense", features.shape, (), {}, files).codes_key()
+    return Meta(_layout(features), features.shape, (), {}, files).codes_key()
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what no `meta.json` names: leftovers of a crash, a failure, or of the features before."""
+    """Remove files that `meta.json` does not list: left by an interrupted save or by the replaced features."""
     with suppress(OSError):
-        unnamed = {path for path in folder.iterdir() if PAYLOAD.fullmatch(path.name)}
+        unlisted = {path for path in folder.iterdir() if PAYLOAD.fullmatch(path.name)}
         try:
-            unnamed -= {folder / entry["file"] for entry in Meta.read(folder).files.values()}
+            unlisted -= {folder / entry["file"] for entry in Meta.read(folder).files.values()}
         except InputError:
-            if (folder / META).exists():  # damaged: what it named cannot be told, and may be all there is
-                unnamed = set()
-        for path in unnamed | set(folder.glob(f"{TEMPORARY_PREFIX}*")):
+            if (folder / META).exists():  # damaged: any of these files may be one that it listed
+                unlisted = set()
+        for path in unlisted | set(folder.glob(f"{TEMPORARY_PREFIX}*")):
             path.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from rich.text import Text
 from nonneg.codes import unit_rows
 from nonneg.errors import InputError
 from nonneg.features import Features
-from nonneg.features._names import escaped
+from nonneg.messages import escaped
 from nonneg.payload import Array
 from nonneg.search._encoder import Encoder, encoder_for
 from nonneg.search._engine import Where

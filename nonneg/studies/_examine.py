@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from nonneg.convert import label_numbers
 from nonneg.evaluate import open_features, test_source
+from nonneg.labels import label_numbers
 from nonneg.models import load
 from nonneg.studies._diagnosis import Diagnosis
 from nonneg.studies._doctor import diagnose
@@ -26,7 +26,7 @@ def examine(subject: str, labels: str | None = None, **settings: Any) -> Diagnos
     """
     vectors, known = _opened(subject)
     if labels is not None:
-        known = label_numbers(labels, read_column(labels, vectors.shape[0], subject))[0]
+        known = label_numbers(read_column(labels, vectors.shape[0], subject), labels)[0]
     return diagnose(vectors, known, name=Path(subject).name, **settings)
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 
 from nonneg import Features, InputError
 from nonneg.convert import NonNegativeEmbedding, convert_file
-from nonneg.convert._inputs import checked_vectors, label_numbers, open_inputs
+from nonneg.convert._inputs import checked_vectors, open_inputs
 
 
 def small(**changed):
@@ -181,21 +181,6 @@ def test_vectors_beyond_float32_count_by_direction(tmp_path, clusters):
     assert abs(a - b).max() < 1e-3 and 0 < plain.neighbours_kept == pytest.approx(other.neighbours_kept, abs=0.01)
 
 
-@pytest.mark.parametrize(
-    ("values", "numbers", "names"),
-    [
-        (["10", "9", "-1", "", "-2"], [1, 0, -1, -1, -1], ("9", "10")),
-        (["a", "-1", "", None], [1, 0, -1, -1], ("-1", "a")),
-        (["007", "1"], [0, 1], ("007", "1")),
-        (np.array(["2", "-1"]), [0, -1], ("2",)),
-        ([1.0, np.nan, -3.0], [0, -1, -1], ("1",)),
-    ],
-)
-def test_what_is_a_label(values, numbers, names):
-    found, called = label_numbers("y", np.array(values) if isinstance(values, np.ndarray) else values)
-    assert found.tolist() == numbers and called == names
-
-
 def test_ids_are_written_as_people_write_them(files):
     np.save(files / "ids.npy", np.arange(300.0))
     assert open_inputs(f"{files}/v.npz:x", ids=f"{files}/ids.npy").ids[:3] == ["0", "1", "2"]
@@ -239,7 +224,7 @@ def test_images_without_ids_go_by_row_number_or_in_the_order_of_their_names(name
         ({"pairs": "v.npz:kind"}, "expected numbers \\(rows, width\\)"),
         ({"pairs": "other.npy"}, r"holds vectors of shape \(2, 3\), expected \(300, 24\)"),
         ({"ids": "same.txt"}, "rows 0 and 1 have the same id 'a', expected no two alike"),
-        ({"labels": "half.npy"}, "holds numbers with fractions"),
+        ({"labels": "half.npy"}, "half.npy holds the number"),
         ({"texts": "nothing.txt"}, "nothing.txt cannot be read: no such file"),
         ({"media": "nowhere"}, "media is '.*nowhere', where there is no folder, expected a folder of images"),
         ({"ids": "gap.txt"}, "gap.txt, row 7, holds no id, expected one for each row"),

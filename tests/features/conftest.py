@@ -1,4 +1,4 @@
-"""Features with every part there is, sparse and dense."""
+"""Features with ids, labels, media, texts and names, sparse and dense."""
 
 import numpy as np
 import pytest

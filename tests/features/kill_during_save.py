@@ -1,4 +1,4 @@
-"""Run as a script: kills a process at every step of a save, and at random moments, and opens what is left."""
+"""Run as a script: kill a process at every step of a save and at random moments, then open the folder."""
 
 import os
 import random
@@ -24,13 +24,14 @@ def version(value: int, rows: int = 50) -> Features:
         sp.csr_array(dense),
         ids=[f"{value}-{i}" for i in range(rows)],
         labels=np.full(rows, value),
+        pixels=np.full((rows, 2, 2, 1), value, np.uint8),
         names={value: f"version {value}"},
         provenance={"version": value},
     )
 
 
 def found(folder: Path) -> int | None:
-    """Which version is there, whole and consistent; None if there is none."""
+    """Return the version in the folder, after checking that it is complete; None if there is none."""
     try:
         features = verify(folder)
     except InputError as error:
@@ -39,6 +40,7 @@ def found(folder: Path) -> int | None:
     value = features.provenance["version"]
     assert features.labels is not None
     assert set(features.labels) == {value}
+    assert set(features.pixels.ravel()) == {value}
     assert features.id(3) == f"{value}-3"
     assert dict(features.names) == {value: f"version {value}"}
     assert features.column(value)[1].tolist() == [value + 1] * len(features)
@@ -65,7 +67,7 @@ def child(folder: Path, features: Features, die_at_step: int | None) -> int:
 
 def main() -> None:
     root = Path(tempfile.mkdtemp())
-    for before in (None, 1):  # into a new folder, over old features
+    for before in (None, 1):  # into a new folder and over old features
         killed, died_at = 0, 0
         while True:
             died_at += 1
@@ -79,7 +81,7 @@ def main() -> None:
                 break
             assert state in (before, 2)
             killed += 1
-            version(3).save(folder, overwrite=True)  # and the folder is still good for a next save
+            version(3).save(folder, overwrite=True)  # the folder can be saved into again
             assert found(folder) == 3
             assert not [p for p in folder.iterdir() if p.name.startswith(".nonneg-tmp-")]
         assert killed >= 10, killed

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -24,14 +27,14 @@ def test_everything_survives_a_round_trip(features, tmp_path):
     assert repr(verify(tmp_path / "x.features")) == repr(features)
 
 
-def test_codes_alone_are_enough(dense, tmp_path):
+def test_everything_except_codes_is_optional(dense, tmp_path):
     loaded = Features.load(Features(dense.astype(np.float16)).save(tmp_path / "x.features"))
     assert loaded.codes.dtype == np.float16
     assert (loaded.id(3), loaded.text(3), loaded.media(3), loaded.labels) == ("3", None, None, None)
     assert loaded.feature(0).labels == {}
 
 
-def test_nothing_can_be_changed_in_place(features, tmp_path):
+def test_features_are_immutable(features, tmp_path):
     for f in (features, Features.load(features.save(tmp_path / "x.features"))):
         with pytest.raises(ValueError, match="read-only"):
             (f.codes.data if f.is_sparse else f.codes)[0] = 5
@@ -48,12 +51,12 @@ def test_nothing_can_be_changed_in_place(features, tmp_path):
         assert f.provenance["seed"] == 0
 
 
-def test_the_array_that_was_given_stays_writeable(dense):
+def test_the_array_given_stays_writeable(dense):
     Features(dense)
     dense[0, 0] = 5
 
 
-def test_a_card_says_what_the_codes_say(features, dense):
+def test_a_card_describes_a_column_of_the_codes(features, dense):
     card = features.feature(2, top=4)
     lengths = np.linalg.norm(dense, axis=1)
     active = dense[:, 2] > 1e-5 * lengths
@@ -79,59 +82,74 @@ def test_duplicate_and_zero_entries_of_a_sparse_matrix_are_merged():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"codes": np.ones((2, 2), int)}, "dtype int64, expected float16"),
-        ({"codes": np.ones(3, np.float32)}, r"shape \(3,\), expected \(samples, features\)"),
-        ({"codes": np.array([[np.nan]], np.float32)}, "NaN or infinite"),
-        ({"ids": ["a"]}, "ids: 1 given, expected 2"),
-        ({"ids": ["a", "a"]}, "some are the same"),
-        ({"ids": ["a", 7]}, "ids: expected a string"),
-        ({"labels": [0, 1, 2]}, "expected 2 integers"),
-        ({"labels": [0.5, 1.0]}, "expected 2 integers"),
-        ({"labels": [0, 1], "label_names": ["only one"]}, "expected -1 to 0"),
-        ({"ids": ["a", None]}, "ids: some are missing"),
-        ({"ids": ["a", "\ud800"]}, "ids: expected a string"),
-        ({"label_names": [3, 5]}, "3 is a int, expected a string"),
-        ({"label_names": ["x", "x"]}, "label_names: some are the same"),
-        ({"names": {1.5: "x"}}, "1.5 is called 'x', expected a feature's number"),
-        ({"names": {1: None}}, "1 is called None, expected a feature's number and a string"),
-        ({"provenance": {"lr": np.float32(1)}}, "provenance cannot be written as JSON"),
-        ({"codes": out_of_bounds()}, "not a valid sparse matrix"),
-        ({"names": {7: "x"}}, "feature 7 is named, expected 0 to 2"),
-        ({"names": {1: "two\nlines"}}, "1 is called .*, expected one line without control characters"),
+        ({"codes": np.ones((2, 2), int)}, "codes .*int64.*float16"),
+        ({"codes": np.ones(3, np.float32)}, r"codes .*\(3,\).*\(samples, features\)"),
+        ({"codes": np.ones((0, 3), np.float32)}, r"codes .*\(0, 3\)"),
+        ({"codes": np.array([[np.nan]], np.float32)}, "codes .*NaN"),
+        ({"codes": out_of_bounds()}, "codes .*sparse matrix"),
+        ({"ids": ["a"]}, "ids: 1 .*2"),
+        ({"ids": ["a", "a"]}, "ids: .*the same"),
+        ({"ids": ["a", 7]}, "ids: .*string"),
+        ({"ids": ["a", None]}, "ids: .*missing"),
+        ({"ids": ["a", "\ud800"]}, "ids: .*string"),
+        ({"labels": [0, 1, 2]}, r"labels .*\(3,\).*2 integers"),
+        ({"labels": [0.5, 1.0]}, "labels .*float64.*2 integers"),
+        ({"labels": [0, 1], "label_names": ["only one"]}, "labels .*1, expected -1 to 0"),
+        ({"labels": np.array([0, 2**64 - 5], np.uint64)}, "labels .*18446744073709551611"),
+        ({"label_names": [3, 5]}, "label_names: 3 .*int.*string"),
+        ({"label_names": ["x", "x"]}, "label_names: .*the same"),
+        ({"names": {1.5: "x"}}, "names: 1.5 .*'x'.*number"),
+        ({"names": {1: None}}, "names: 1 .*None.*string"),
+        ({"names": {7: "x"}}, "names: .*7 .*0 to 2"),
+        ({"names": {1: "two\nlines"}}, "names: feature 1 .*two.*one line"),
+        ({"provenance": {"lr": np.float32(1)}}, "provenance .*JSON"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_name(arguments, message):
+def test_invalid_arguments_are_rejected_by_name_and_value(arguments, message):
     with pytest.raises(InputError, match=message):
         Features(**{"codes": np.ones((2, 3), np.float32), **arguments})
 
 
-def test_codes_that_are_all_zero_are_whole(tmp_path):
+def test_codes_may_all_be_zero(tmp_path):
     empty = Features(sp.csr_array((5, 4), dtype=np.float32))
     assert verify(empty.save(tmp_path / "x.features")).shape == (5, 4)
     assert empty.feature(0).active == 0
 
 
-def test_other_byte_orders_and_layouts_are_taken_over(dense, tmp_path):
+def test_codes_in_other_byte_orders_and_layouts_are_converted(dense, tmp_path):
     for odd in (dense.astype(">f4"), np.asfortranarray(dense), dense[::1, ::-1][:, ::-1]):
         np.testing.assert_array_equal(Features.load(Features(odd).save(tmp_path / "x", overwrite=True)).codes, dense)
 
 
-def test_active_means_the_same_here_and_in_the_metrics(features):
-    from nonneg.features import _features
-    from nonneg.metrics import _codes, class_consistency
+def test_active_means_the_same_as_in_the_metrics(features):
+    from nonneg.metrics import class_consistency
 
-    assert _features.EPSILON == _codes.EPSILON
     support = class_consistency(features.codes, features.labels).support
     assert [features.feature(j).active for j in range(features.shape[1])] == support.tolist()
+    assert features.active.tolist() == support.tolist()
 
 
-def test_unlabelled_samples_are_no_class_of_their_own(dense):
-    features = Features(np.ones((4, 2), np.float32), labels=[0, 0, 1, -1], label_names=("a", "b"))
+def test_unlabelled_samples_do_not_count_as_a_class():
+    features = Features(np.ones((5, 2), np.float32), labels=[0, 0, 1, -1, -7], label_names=("a", "b"))
+    assert features.labels.tolist() == [0, 0, 1, -1, -1]
     assert dict(features.feature(0).labels) == pytest.approx({"a": 2 / 3, "b": 1 / 3})
     assert "2 labels" in repr(features)
 
 
-def test_a_card_shows_itself_in_a_notebook_and_data_stays_data():
+def test_loading_and_looking_at_features_does_not_import_torch(features, tmp_path):
+    folder = Features(features.codes, pixels=np.zeros((30, 2, 2, 3), np.uint8)).save(tmp_path / "x.features")
+    program = """
+import sys
+from nonneg.features import Features, verify
+features = Features.load(sys.argv[1])
+features.units, features.take([1, 2]).feature(0)._repr_html_(), verify(sys.argv[1])
+print("torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_a_card_is_shown_in_a_notebook_with_all_data_escaped():
     hostile = "<script>alert(1)</script>"
     features = Features(
         np.eye(3, dtype=np.float32),

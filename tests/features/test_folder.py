@@ -1,4 +1,4 @@
-"""Features on disk: whole or not at all, never over other people's files, damage said in one sentence."""
+"""Features on disk: saves are atomic, other files are never replaced, and damage gives a clear error."""
 
 import json
 import os
@@ -8,11 +8,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
+from nonneg.durable import with_checksum
 from nonneg.errors import InputError
 from nonneg.features import Features, verify
+from nonneg.payload import single_writer
 from tests.features.conftest import as_dense
 
 HERE = Path(__file__).parent
@@ -25,7 +28,7 @@ def run_script(name: str, *arguments: str) -> str:
     return result.stdout
 
 
-def test_existing_features_are_kept_unless_told_otherwise(features, tmp_path):
+def test_existing_features_are_replaced_only_with_overwrite(features, tmp_path):
     folder = features.save(tmp_path / "x.features")
     other = Features(np.ones((2, 2), np.float32))
     with pytest.raises(InputError, match="overwrite=True"):
@@ -33,10 +36,10 @@ def test_existing_features_are_kept_unless_told_otherwise(features, tmp_path):
     assert Features.load(folder).shape == (30, 6)
     other.save(folder, overwrite=True)
     assert Features.load(folder).shape == (2, 2)
-    assert sorted(p.suffix for p in folder.iterdir()) == ["", ".json", ".jsonl", ".npy"]  # the old arrays are gone
+    assert sorted(p.suffix for p in folder.iterdir()) == ["", ".json", ".jsonl", ".npy"]  # the old arrays are removed
 
 
-def test_a_folder_of_other_files_is_never_written_into(features, tmp_path):
+def test_a_folder_with_other_files_is_never_written_to(features, tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(InputError, match=r"holds other files \(thesis.tex"):
         features.save(tmp_path, overwrite=True)
@@ -44,14 +47,14 @@ def test_a_folder_of_other_files_is_never_written_into(features, tmp_path):
         features.save(tmp_path / "thesis.tex", overwrite=True)
 
 
-def test_somebody_elses_meta_json_is_never_replaced(features, tmp_path):
+def test_the_meta_json_of_another_program_is_never_replaced(features, tmp_path):
     (tmp_path / "meta.json").write_text('{"my": "thesis"}')
     with pytest.raises(InputError, match=r"holds other files \(meta.json"):
         features.save(tmp_path, overwrite=True)
     assert (tmp_path / "meta.json").read_text() == '{"my": "thesis"}'
 
 
-def test_a_damaged_folder_of_ours_can_be_saved_over(features, tmp_path):
+def test_a_damaged_features_folder_can_be_overwritten(features, tmp_path):
     folder = features.save(tmp_path / "x.features")
     (folder / "meta.json").write_text("{")
     with pytest.raises(InputError, match="overwrite=True"):
@@ -60,13 +63,13 @@ def test_a_damaged_folder_of_ours_can_be_saved_over(features, tmp_path):
     assert repr(verify(folder)) == repr(features)
 
 
-def test_a_save_that_fails_leaves_the_old_features_and_no_litter(features, tmp_path):
+def test_a_failed_save_leaves_the_old_features_and_no_temporary_files(features, tmp_path):
     import resource
 
     folder = features.save(tmp_path / "x.features")
     before = sorted(path.name for path in folder.iterdir())
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))  # like a disk that is full
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))  # fails like a full disk
     try:
         with pytest.raises(InputError, match="cannot be written: file too large"):
             Features(np.ones((2000, 6), np.float32), media=[b"x" * 900] * 2000).save(folder, overwrite=True)
@@ -76,7 +79,7 @@ def test_a_save_that_fails_leaves_the_old_features_and_no_litter(features, tmp_p
     assert repr(verify(folder)) == repr(features)
 
 
-def test_a_save_that_fails_over_a_damaged_folder_removes_nothing(features, tmp_path):
+def test_a_failed_save_into_a_damaged_folder_removes_nothing(features, tmp_path):
     import resource
 
     folder = features.save(tmp_path / "x.features")
@@ -92,7 +95,7 @@ def test_a_save_that_fails_over_a_damaged_folder_removes_nothing(features, tmp_p
     assert {path.name for path in folder.iterdir() if "-" in path.name} == payloads
 
 
-def test_an_open_map_outlives_its_replacement(features, tmp_path, dense):
+def test_loaded_features_stay_readable_after_their_replacement(features, tmp_path, dense):
     folder = features.save(tmp_path / "x.features")
     opened = Features.load(folder)
     Features(np.ones((2, 2), np.float32)).save(folder, overwrite=True)
@@ -102,7 +105,7 @@ def test_an_open_map_outlives_its_replacement(features, tmp_path, dense):
 @pytest.mark.parametrize(
     "foreign", ["nothing", "empty", "a file", "not json", "nested", "another format", "newer", "altered", "pipe"]
 )
-def test_a_foreign_folder_gives_one_clear_sentence(foreign, features, tmp_path):
+def test_loading_anything_else_gives_an_error_in_one_line(foreign, features, tmp_path):
     folder = tmp_path / "x.features"
     if foreign == "a file":
         folder.write_text("x")
@@ -136,38 +139,53 @@ def test_a_foreign_folder_gives_one_clear_sentence(foreign, features, tmp_path):
         ("files", {}),
     ],
 )
-def test_a_hostile_meta_with_a_right_hash_is_refused(field, value, features, tmp_path):
-    from nonneg.durable import with_checksum
-
+def test_a_hostile_meta_with_a_valid_hash_is_rejected(field, value, features, tmp_path):
     folder = features.save(tmp_path / "x.features")
     content = json.loads((folder / "meta.json").read_text())
     content.pop("sha256")
     content[field] = value
     (folder / "meta.json").write_bytes(with_checksum(content))
-    with pytest.raises(InputError, match="its fields are not those of"):
+    with pytest.raises(InputError, match=r"meta\.json is damaged: its fields"):
         Features.load(folder)
 
 
-def test_a_second_writer_is_refused(features, tmp_path):
-    import fcntl
-
+def test_a_compressed_table_of_samples_is_rejected_before_it_takes_memory(features, tmp_path):
     folder = features.save(tmp_path / "x.features")
-    with (folder / ".lock").open("ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="being written by another process"):
-            features.save(folder, overwrite=True)
+    meta = json.loads((folder / "meta.json").read_text())
+    meta.pop("sha256")
+    entry = meta["files"]["samples"]
+    row = pa.table({"text": pa.array(["x" * 2_000_000], pa.large_string())})
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with (
+        pa.OSFile(str(folder / entry["file"]), "wb") as file,
+        pa.ipc.new_file(file, row.schema, options=options) as new,
+    ):
+        new.write_table(pa.concat_tables([row] * 30))  # 60 MB, of which only 2 MB are in memory now
+    entry["bytes"] = (folder / entry["file"]).stat().st_size
+    assert entry["bytes"] < 100_000
+    (folder / "meta.json").write_bytes(with_checksum(meta))
+    peak = pa.default_memory_pool().max_memory()
+    with pytest.raises(InputError, match=f"{entry['file']} is damaged: .*compressed"):
+        Features.load(folder)
+    assert pa.default_memory_pool().max_memory() == peak
 
 
-def test_a_kill_during_a_save_leaves_the_old_or_the_new():
+def test_a_second_writer_is_rejected(features, tmp_path):
+    folder = features.save(tmp_path / "x.features")
+    with single_writer(folder), pytest.raises(InputError, match=f"{folder} is being written"):
+        features.save(folder, overwrite=True)
+
+
+def test_a_kill_during_a_save_leaves_the_old_or_the_new_features():
     assert "killed at 25 random moments" in run_script("kill_during_save.py")
 
 
 @pytest.mark.parametrize("seed", ["0", "1"])
-def test_damage_is_said_and_never_crashes(seed):
-    assert "refused" in run_script("damage.py", seed)
+def test_damage_gives_an_error_and_never_a_crash(seed):
+    assert "rejected" in run_script("damage.py", seed)
 
 
-def test_a_million_rows_open_at_once_and_without_memory(tmp_path):
+def test_a_million_rows_open_in_a_second_and_in_little_memory(tmp_path):
     rows, features, active = 1_000_000, 1024, 32
     rng = np.random.default_rng(0)
     columns = np.arange(active, dtype=np.int32) * (features // active) + rng.integers(0, 32, (rows, active), np.int32)

@@ -36,7 +36,8 @@ def encoder_for(features: Features, run: str | Path, sentence_model: str | None 
     if "encoder" in described:
         is_encoder = features.layer == "encoder" or described.get("projector_depth") == 0
         width = described.get("encoder_width" if is_encoder else "features")  # None or 0: known once it is loaded
-        name = str(described.get("modality", {}).get("name", "images"))
+        modality = described.get("modality")
+        name = str(modality.get("name")) if isinstance(modality, dict) else "images"
         kind = {"images": "image", "texts": "text"}.get(name, name)
     elif described.get("nonneg") == "NonNegativeEmbedding":
         if features.layer == "encoder":
@@ -107,7 +108,7 @@ class Encoder:
 
     def _trained_codes(self, sample: Any) -> Any:
         content = _image_bytes(sample) if self.kind == "image" else sample
-        if not hasattr(self._model, "modality"):  # models before modalities; goes when they are merged
+        if not hasattr(self._model, "modality"):  # remove with `image_codes` once every model has a modality
             return image_codes(content, self._model, self._features.layer, "the image")
         return self._model.embed(self._model.modality.read(content), self._features.layer, media=False).codes
 

@@ -173,9 +173,8 @@ class Scaled(Exact):
 
 @pytest.mark.parametrize("wrong", [BySharedFeatures, ByRarity, Scaled])
 @pytest.mark.parametrize("name", ENGINES)
-def test_the_suite_detects_an_engine_with_wrong_scores(wrong, name, features, codes, queries, monkeypatch):
-    index = Index.build(features)
-    monkeypatch.setattr(index, "_engine", wrong())
-    monkeypatch.setattr(wrong, "name", name)
+def test_the_suite_detects_an_engine_with_wrong_scores(wrong, name, features, codes, queries):
+    engine = type(wrong.__name__, (wrong,), {"name": name})()
+    index = Index(Index.build(features)._table, engine, cosine=True, fingerprint="", label_names=())
     with pytest.raises(AssertionError):
         check(index, codes, queries)

@@ -59,5 +59,8 @@ def ranked_codes(codes: Any, cosine: bool) -> sp.csr_array:
 def stored_codes(codes: Any, features: int, cosine: bool) -> sp.csr_array:
     """Checked codes in the form that an index stores."""
     csr = checked_codes(codes, features)
-    blocks = [ranked_codes(csr[start : start + _BLOCK], cosine) for start in range(0, csr.shape[0], _BLOCK)]
-    return sp.csr_array(sp.vstack(blocks, "csr")) if len(blocks) != 1 else blocks[0]
+    starts = range(0, max(csr.shape[0], 1), _BLOCK)
+    values = np.concatenate([ranked_codes(csr[start : start + _BLOCK], cosine).data for start in starts])
+    if len(values) == csr.nnz:  # no entry was removed, so the indices can be shared
+        return sp.csr_array((values, csr.indices, csr.indptr), shape=csr.shape)
+    return sp.csr_array(sp.vstack([ranked_codes(csr[start : start + _BLOCK], cosine) for start in starts], "csr"))

@@ -1,10 +1,10 @@
-"""Codes of new samples: an image through a trained run; a vector or a text through a run of `nonneg convert`."""
+"""Codes of new samples, made by the model of a run of `nonneg train` or `nonneg convert`."""
 
 import json
 import threading
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +15,6 @@ from nonneg.extras import import_extra
 from nonneg.features import Features
 from nonneg.messages import one_line
 
-Kind = Literal["image", "vector", "text"]
 
 
 def encoder_for(features: Features, run: str | Path, sentence_model: str | None = None) -> "Encoder":
@@ -25,29 +24,28 @@ def encoder_for(features: Features, run: str | Path, sentence_model: str | None 
 
     Args:
         features: the codes will have their layer, and their selection and order of columns.
-        run: the run that made the features: a run trained on images or a run of `nonneg convert`; the folder of its
-            model or `hub:owner/name` work as well.
+        run: the run that made the features: a run of `nonneg train` or `nonneg convert`; the folder of its model or
+            `hub:owner/name` work as well.
         sentence_model: the sentence-transformers model that made the vectors of a run of `nonneg convert`; with it
             the encoder takes texts instead of vectors.
     """
     described = _description(run)
     if "encoder" in described:
+        is_encoder = features.layer == "encoder" or described.get("projector_depth") == 0
+        width = described.get("encoder_width" if is_encoder else "features")  # None or 0: known once it is loaded
         modality = described.get("modality")
-        if not isinstance(modality, dict) or modality.get("name") != "images":
-            raise InputError(f"{run} was not trained on images, expected a run that was, to encode new samples")
-        is_projected = features.layer == "projector" and described.get("projector_depth") != 0
-        kind: Kind = "image"
-        width = described.get("features") if is_projected else None  # the width of an encoder is known once it is built
+        name = str(modality.get("name")) if isinstance(modality, dict) else "images"
+        kind = {"images": "image", "texts": "text"}.get(name, name)
     elif described.get("nonneg") == "NonNegativeEmbedding":
         if features.layer == "encoder":
             raise InputError(f"the features are of layer encoder, expected projector, the only layer of {run}")
         kind, width = "vector" if sentence_model is None else "text", described.get("features")
     else:
         found = described.get("nonneg", "another model")
-        raise InputError(f"{run} holds {found}, expected a run trained on images or a run of nonneg convert")
-    if isinstance(width, int):
+        raise InputError(f"{run} holds {found}, expected a run of nonneg train or nonneg convert")
+    if isinstance(width, int) and width:
         _check_width(features, width, str(run))
-    return Encoder(features, str(run), kind, sentence_model)
+    return Encoder(features, str(run), kind, is_trained="encoder" in described, sentence_model=sentence_model)
 
 
 def select_columns(codes: Any, features: Features, model: str = "the model") -> Any:
@@ -83,13 +81,15 @@ class Encoder:
     """Makes codes of new samples for a set of features. Use `encoder_for` to create one.
 
     Attributes:
-        kind: what it takes: "image", "vector" or "text".
+        kind: what it takes: "image", "vector", "text", or the name of another modality.
         run: the run whose model it uses.
     """
 
-    def __init__(self, features: Features, run: str, kind: Kind, sentence_model: str | None) -> None:
+    def __init__(
+        self, features: Features, run: str, kind: str, *, is_trained: bool, sentence_model: str | None
+    ) -> None:
         self.kind, self.run = kind, run
-        self._features, self._sentence_model = features, sentence_model
+        self._features, self._is_trained, self._sentence_model = features, is_trained, sentence_model
         self._lock = threading.Lock()
 
     def codes(self, sample: Any) -> sp.csr_array:
@@ -97,30 +97,30 @@ class Encoder:
 
         Args:
             sample: an image as the bytes of its file or as a path; a vector as numbers or as the path of a file
-                that holds one; a text as a string.
+                that holds one; a text as a string; for another modality, what its `read` takes.
         """
         with self._lock:
-            if self.kind == "image":
-                codes = self._image_codes(sample)
-            else:
-                vector = self._sentence_vector(sample) if self.kind == "text" else _vector(sample)
-                if vector.shape[1] != self._model.n_features_in_:
-                    found = f"the {self.kind} has {vector.shape[1]} numbers"
-                    raise InputError(f"{found}, expected {self._model.n_features_in_}, as {self.run} was fitted on")
-                codes = self._model.transform(vector)
+            codes = self._trained_codes(sample) if self._is_trained else self._converted_codes(sample)
         return sp.csr_array(select_columns(codes, self._features, self.run))
 
-    def _image_codes(self, sample: Any) -> Any:
+    def _trained_codes(self, sample: Any) -> Any:
         try:
-            source = self._model.modality.read(_image_bytes(sample))
+            source = self._model.modality.read(_image_bytes(sample) if self.kind == "image" else sample)
         except InputError as error:
             name = "" if isinstance(sample, bytes) else f"{sample}: "
             raise InputError(f"{name}{error}") from error
         return self._model.embed(source, self._features.layer, media=False).codes
 
+    def _converted_codes(self, sample: Any) -> Any:
+        vector = self._sentence_vector(sample) if self.kind == "text" else _vector(sample)
+        if vector.shape[1] != self._model.n_features_in_:
+            found = f"the {self.kind} has {vector.shape[1]} numbers"
+            raise InputError(f"{found}, expected {self._model.n_features_in_}, as {self.run} was fitted on")
+        return self._model.transform(vector)
+
     @cached_property
     def _model(self) -> Any:
-        if self.kind == "image":
+        if self._is_trained:
             from nonneg.models import load
 
             return load(self.run)

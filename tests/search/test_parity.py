@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import socket
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -131,9 +130,9 @@ def test_an_engine_never_connects_to_the_address_that_a_folder_names(features, t
         del meta["sha256"]
         meta |= {"engine": "milvus", "settings": {"uri": address, "built_at": address, "collection": "c"}}
         (folder / "meta.json").write_bytes(with_checksum(meta))
-        for opening in (Index.open, verify):
-            with nullcontext() if opening is verify else pytest.raises(InputError, match=f"built at '{address}'"):
-                opening(folder)
+        verify(folder)
+        with pytest.raises(InputError, match=f"built at '{address}'"):
+            Index.open(folder)
         listener.settimeout(0.2)
         with pytest.raises(TimeoutError):
             listener.accept()
@@ -174,9 +173,8 @@ class Scaled(Exact):
 
 @pytest.mark.parametrize("wrong", [BySharedFeatures, ByRarity, Scaled])
 @pytest.mark.parametrize("name", ENGINES)
-def test_the_suite_detects_an_engine_with_wrong_scores(wrong, name, features, codes, queries, monkeypatch):
-    index = Index.build(features)
-    monkeypatch.setattr(index, "_engine", wrong())
-    monkeypatch.setattr(wrong, "name", name)
+def test_the_suite_detects_an_engine_with_wrong_scores(wrong, name, features, codes, queries):
+    engine = type(wrong.__name__, (wrong,), {"name": name})()
+    index = Index(Index.build(features)._table, engine, cosine=True, fingerprint="", label_names=())
     with pytest.raises(AssertionError):
         check(index, codes, queries)

@@ -1,6 +1,7 @@
 """The input of `nonneg convert`: vectors with labels, ids, texts and images, checked before any work is done."""
 
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,18 +11,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import torch
 from rich.console import Console
 
 from nonneg.convert._rows import Rows, have_one_direction
 from nonneg.errors import InputError
 from nonneg.labels import label_numbers
-from nonneg.modalities.images import open_source, thumbnails
+from nonneg.modalities.images import open_source
 from nonneg.tables import ids_within, open_vectors, read_column, split_name
 
 _BLOCK = 16_384
-_SHOWN_SIDE = 128
+_SHOWN_SIDE = 96  # pixels
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Inputs:
     label_names: tuple[str, ...]
     ids: Sequence[str] | None
     texts: Sequence[str] | None
-    media: Any
+    pixels: Any
     files: dict[str, str | None]
     contents: dict[str, str]
 
@@ -142,7 +142,7 @@ def _ids(given: str, values: Any) -> list[str]:
 
 
 def _pictures(media: str, rows: int, ids: Sequence[str] | None, vectors: str, progress: bool) -> Any:
-    """One encoded image per row."""
+    """One image per row, `(rows, height, width, channels)`, in a temporary file: they may not fit into memory."""
     if not Path(media).exists():
         raise InputError(f"media is {media!r}, which does not exist, expected a folder of images")
     source = open_source(media, image_size=_SHOWN_SIDE, progress=progress)
@@ -158,8 +158,12 @@ def _pictures(media: str, rows: int, ids: Sequence[str] | None, vectors: str, pr
         if missing is not None:
             raise InputError(f"{media} holds no image named {missing!r}, expected one per id")
         order = np.array([places[value] for value in ids])
-    parts = [thumbnails(source.images[order[start : start + 256]]) for start in range(0, rows, 256)]
-    return pa.concat_arrays(parts)
+    shape = (rows, *source.images.shape[1:])
+    with tempfile.TemporaryFile() as file:  # deleted when the array is no longer used
+        pixels = np.memmap(file, np.uint8, "w+", shape=shape)
+    for start in range(0, rows, 256):
+        pixels[start : start + 256] = source.images[order[start : start + 256]]
+    return pixels
 
 
 def _in_order(names: Sequence[str], rows: int) -> list[int]:

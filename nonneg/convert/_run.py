@@ -167,7 +167,7 @@ def _embedded(embedding: NonNegativeEmbedding, given: Inputs, vectors: str, out:
         ids=given.ids,
         labels=given.labels,
         label_names=given.label_names,
-        media=given.media,
+        pixels=given.pixels,
         texts=given.texts,
         provenance={
             "source": vectors,

@@ -14,8 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from nonneg import metrics
-from nonneg.convert import NonNegativeEmbedding, neighbours_kept
-from nonneg.convert._rows import have_one_direction, unit
+from nonneg.codes import unit_rows as unit
+from nonneg.convert import NonNegativeEmbedding, have_one_direction, neighbours_kept
 from nonneg.errors import InputError
 from nonneg.studies._diagnosis import Conversion, Diagnosis, Finding, Reading
 from nonneg.studies._doctor_words import axes_of, findings_on, margin_of, outcome_of, verdict_on

@@ -158,11 +158,11 @@ def _pictures(media: str, rows: int, ids: Sequence[str] | None, vectors: str, pr
         if missing is not None:
             raise InputError(f"{media} holds no image named {missing!r}, expected one per id")
         order = np.array([places[value] for value in ids])
-    shape = (rows, *source.samples.shape[1:])
+    shape = (rows, *source.images.shape[1:])
     with tempfile.TemporaryFile() as file:  # deleted when the array is no longer used
         pixels = np.memmap(file, np.uint8, "w+", shape=shape)
     for start in range(0, rows, 256):
-        pixels[start : start + 256] = source.samples[order[start : start + 256]]
+        pixels[start : start + 256] = source.images[order[start : start + 256]]
     return pixels
 
 

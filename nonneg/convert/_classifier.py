@@ -43,7 +43,7 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         C: inverse strength of the penalty on squared weights, as in scikit-learn's logistic regression.
         feature_names: names of features, by column; not every feature needs one.
         max_iter: maximum number of steps of the head's solver.
-        random_state: of the embedding, if it has none of its own.
+        random_state: seed of the embedding, if it has none of its own.
 
     Attributes:
         classes_: the labels.

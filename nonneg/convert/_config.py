@@ -1,4 +1,4 @@
-"""The settings of a fit: their defaults and their limits. Importing this file does not import torch."""
+"""The settings of a fit: their defaults and their limits."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -16,18 +16,18 @@ _LARGEST_SEED = 2**32 - 1  # the largest that NumPy allows
 class FitConfig:
     """How a head is fitted: parameters of `NonNegativeEmbedding` with their defaults.
 
-    The estimator and the command line both take their defaults from here.
+    The estimators take their defaults from here, and the command line from the signature of `NonNegativeEmbedding`.
 
     Attributes:
         n_components: number of features.
         max_active: maximum number of active features per sample; None for no limit.
-        temperature: of the vectors' similarities; None chooses it from the data.
+        temperature: temperature of the vectors' similarities; None chooses it from the data.
         positive_share: weight of the known positives in a sample's neighbourhood, from 0 to 1.
         noise: size of the noise that codes must be robust to, relative to the vectors' spread.
         max_iter: number of steps, one batch each.
         batch_size: rows per step.
-        learning_rate: of Adam.
-        seed: of the initialisation, the order of rows and the noise.
+        learning_rate: learning rate of Adam.
+        seed: seed of the initialisation, the order of rows and the noise.
     """
 
     n_components: int = 1024

@@ -40,22 +40,22 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     Args:
         n_components: number of features.
         max_active: maximum number of active features per sample; None for no limit.
-        temperature: of the vectors' similarities; None chooses the one at which a sample has about 25
+        temperature: temperature of the vectors' similarities; None chooses the one at which a sample has about 25
             neighbours in a batch of 512.
         supervised: treat samples with the same label in `y` as positives. Otherwise `y` is ignored.
         positive_share: weight of the known positives in a sample's neighbourhood, from 0 to 1.
         noise: size of the noise that codes must be robust to, relative to the vectors' spread.
         max_iter: number of steps, one batch each; the fit takes equally long for any number of rows.
         batch_size: rows per step.
-        learning_rate: of Adam.
-        device: "cpu", "cuda", …; "auto" uses a GPU if there is one.
-        random_state: of the initialisation, the order of rows and the noise.
+        learning_rate: learning rate of Adam.
+        device: device to compute on: "cpu", "cuda", …; "auto" uses a GPU if there is one.
+        random_state: seed of the initialisation, the order of rows and the noise.
         verbose: show a progress bar.
 
     Attributes:
         head_: the fitted head, a torch module, on the CPU.
         report_: which features are live, dead or dense on the data of the fit.
-        temperature_: of the vectors' similarities.
+        temperature_: temperature of the vectors' similarities.
         n_iter_: number of steps made.
         n_features_in_: width of the vectors.
 

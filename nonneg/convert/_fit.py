@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nonneg import losses
-from nonneg.codes import active, unit_rows
+from nonneg.codes import active
 from nonneg.convert._config import FitConfig
 from nonneg.convert._head import Head
-from nonneg.convert._rows import Rows, have_one_direction
+from nonneg.convert._rows import Rows, have_one_direction, unit
 from nonneg.errors import InputError
 
 _WARM_UP = 20  # steps
@@ -63,7 +63,7 @@ class Fit:
         chance = torch.randn(picked.shape, generator=self.noise, device=self.device)
         # If there are fewer samples than features, noise separates the copies.
         copies = (torch.arange(count, device=self.device) >= len(sample))[:, None]
-        directions = unit_rows(picked - self.mean + copies * chance * self.spread / math.sqrt(self.rows.width))
+        directions = unit(picked - self.mean + copies * chance * self.spread / math.sqrt(self.rows.width))
         with torch.no_grad():
             self.head.weight.copy_(directions)
             self.head.bias.copy_(-directions @ self.mean)
@@ -98,8 +98,7 @@ class Fit:
     def moved(self, x: Tensor, share: float) -> Tensor:
         """Add a share of the config's noise to the vectors."""
         noise = torch.randn(x.shape, generator=self.noise, device=self.device)
-        moved: Tensor = unit_rows(x + share * self.config.noise * self.spread / math.sqrt(x.shape[1]) * noise)
-        return moved
+        return unit(x + share * self.config.noise * self.spread / math.sqrt(x.shape[1]) * noise)
 
     def limit(self, progress: float) -> int | None:
         """The limit on active features per row: it falls to `max_active` in the first half of the fit."""
@@ -130,7 +129,7 @@ class Fit:
         if not len(dead) or not bool(live.any()):
             return
         scale = self.head.weight[live].norm(dim=1).median()
-        directions = scale * unit_rows(x[: len(dead)] - self.mean)
+        directions = scale * unit(x[: len(dead)] - self.mean)
         self.head.weight[dead] = directions
         self.head.bias[dead] = -directions @ self.mean
         for parameter in (self.head.weight, self.head.bias):

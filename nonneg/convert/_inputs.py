@@ -1,6 +1,7 @@
 """The input of `nonneg convert`: vectors with labels, ids, texts and images, checked before any work is done."""
 
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from nonneg.modalities.images import open_source
 from nonneg.tables import ids_within, open_vectors, read_column, split_name
 
 _BLOCK = 16_384
-_SHOWN_SIDE = 96
+_SHOWN_SIDE = 96  # pixels
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ def _ids(given: str, values: Any) -> list[str]:
 
 
 def _pictures(media: str, rows: int, ids: Sequence[str] | None, vectors: str, progress: bool) -> Any:
-    """One thumbnail per row, `(rows, height, width, channels)` uint8."""
+    """One image per row, `(rows, height, width, channels)`, in a temporary file: they may not fit into memory."""
     if not Path(media).exists():
         raise InputError(f"media is {media!r}, which does not exist, expected a folder of images")
     source = open_source(media, image_size=_SHOWN_SIDE, progress=progress)
@@ -157,7 +158,12 @@ def _pictures(media: str, rows: int, ids: Sequence[str] | None, vectors: str, pr
         if missing is not None:
             raise InputError(f"{media} holds no image named {missing!r}, expected one per id")
         order = np.array([places[value] for value in ids])
-    return source.samples[order]
+    shape = (rows, *source.samples.shape[1:])
+    with tempfile.TemporaryFile() as file:  # deleted when the array is no longer used
+        pixels = np.memmap(file, np.uint8, "w+", shape=shape)
+    for start in range(0, rows, 256):
+        pixels[start : start + 256] = source.samples[order[start : start + 256]]
+    return pixels
 
 
 def _in_order(names: Sequence[str], rows: int) -> list[int]:

@@ -39,14 +39,14 @@ class NonNegativePair(BaseEstimator):  # type: ignore[misc]
     Args:
         n_components: number of features, shared by both modalities.
         max_active: maximum number of active features per sample; None for no limit.
-        temperature: of both modalities' similarities; None chooses it from the data, as in `NonNegativeEmbedding`.
+        temperature: temperature of the similarities; None chooses it from the data, as in `NonNegativeEmbedding`.
         positive_share: weight of the pairs, relative to the neighbourhoods within each modality, from 0 to 1.
         noise: size of the noise that codes must be robust to, relative to the vectors' spread.
         max_iter: number of steps, one batch each.
         batch_size: pairs per step.
-        learning_rate: of Adam.
-        device: "cpu", "cuda", …; "auto" uses a GPU if there is one.
-        random_state: of the initialisation, the order of pairs and the noise.
+        learning_rate: learning rate of Adam.
+        device: device to compute on: "cpu", "cuda", …; "auto" uses a GPU if there is one.
+        random_state: seed of the initialisation, the order of pairs and the noise.
         verbose: show a progress bar.
 
     Attributes:

@@ -41,13 +41,13 @@ class Rows:
             wanted = torch.nonzero((rows >= start) & (rows < stop)).flatten()
             wanted = wanted[rows[wanted].argsort()]  # a memory map is read forwards
             found[wanted.to(self.device)] = self._tensor(part, rows[wanted] - start)
-        return _units(found)
+        return unit(found)
 
     def blocks(self, size: int) -> Iterator[Tensor]:
         """All rows in order, `size` at a time, scaled as in `take`."""
         for part in self.parts:
             for start in range(0, len(part), size):
-                yield _units(self._tensor(part, slice(start, start + size)))
+                yield unit(self._tensor(part, slice(start, start + size)))
 
     def _tensor(self, part: Any, rows: Tensor | slice) -> Tensor:
         if isinstance(part, Tensor):
@@ -58,7 +58,8 @@ class Rows:
         return within_range(torch.from_numpy(block), self.dtype).to(self.device, self.dtype)
 
 
-def _units(x: Tensor) -> Tensor:
+def unit(x: Tensor) -> Tensor:
+    """Scale rows to length 1."""
     units: Tensor = unit_rows(x)
     return units
 

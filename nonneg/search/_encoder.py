@@ -16,7 +16,6 @@ from nonneg.features import Features
 from nonneg.messages import one_line
 
 
-
 def encoder_for(features: Features, run: str | Path, sentence_model: str | None = None) -> "Encoder":
     """Return an encoder that makes codes of new samples for these features, or say why the run's model cannot.
 

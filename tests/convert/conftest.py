@@ -4,12 +4,12 @@ import pytest
 
 @pytest.fixture(scope="module", autouse=True)
 def in_one_thread(one_thread):
-    """All fits of this room are small."""
+    """Run small fits in one thread, which is faster."""
 
 
 @pytest.fixture(scope="session")
 def clusters():
-    """Vectors of six kinds in 24 dimensions, and which kind each is."""
+    """Vectors of six clusters in 24 dimensions, and the cluster of each."""
     rng = np.random.default_rng(0)
     kinds = np.arange(300) % 6
     centres = rng.normal(size=(6, 24))

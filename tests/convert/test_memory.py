@@ -1,4 +1,4 @@
-"""A fit on a memory map takes memory for a batch, not for the data."""
+"""The memory of a fit on a memory map depends on the batch size, not on the size of the data."""
 
 import subprocess
 import sys

@@ -83,7 +83,7 @@ def test_images_are_matched_by_id_or_by_order(files, clusters):
         progress=False,
     )
     features = Features.load(made.features)
-    picture = Image.open(io.BytesIO(features.samples["media"][123].as_py())).convert("RGB")
+    picture = Image.open(io.BytesIO(features.media(123))).convert("RGB")
     assert abs(picture.getpixel((5, 5))[0] - 123) < 6
     (folder / "s5.png").unlink()
     with pytest.raises(InputError, match="no image named 's5'"):
@@ -214,9 +214,8 @@ def test_images_without_ids_are_matched_by_row_number_or_by_the_order_of_their_n
     for i, name in enumerate(named):
         (tmp_path / "images" / name).parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (8, 8), (20 * i, 0, 0)).save(tmp_path / "images" / name)
-    media = open_inputs(f"{tmp_path}/x.npy", media=f"{tmp_path}/images", progress=False).media
-    shown = [Image.open(io.BytesIO(picture.as_py())).convert("RGB").getpixel((4, 4))[0] for picture in media]
-    np.testing.assert_allclose(shown, [20 * i for i in order], atol=4)
+    pixels = open_inputs(f"{tmp_path}/x.npy", media=f"{tmp_path}/images", progress=False).pixels
+    np.testing.assert_allclose(pixels[:, 4, 4, 0], [20 * i for i in order], atol=4)
 
 
 @pytest.mark.parametrize(

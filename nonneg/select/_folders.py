@@ -52,9 +52,7 @@ def select_folder(
         raise InputError(f"{found} given, expected one of them: how many features to keep, or which")
     if (views is not None) != (by == "sepin"):
         found = "is missing" if views is None else f"is {views}"
-        raise InputError(
-            f"--views {found}, expected features of a second view for --by sepin and no other selector"
-        )
+        raise InputError(f"--views {found}, expected features of a second view for --by sepin and no other selector")
     features = open_features(folder)
     chosen: Any = _numbers(indices) if indices is not None else named_selector(by, count or 0, seed)
     name = Path(folder).name.removesuffix(".features")

@@ -1,18 +1,14 @@
 """What `Features` are worth: probes, neighbours, matching, names and error bars. Nothing here needs a model."""
 
 from nonneg.evaluate._carry import carry_names, match_folders, reordered
-from nonneg.evaluate._figure import Figure, mean_figure
 from nonneg.evaluate._logistic import fit_logistic
 from nonneg.evaluate._matching import Matching, aligned, match_features
-from nonneg.evaluate._measure import measure_features
-from nonneg.evaluate._measurement import Measured, Measurement, require_table
+from nonneg.evaluate._measurement import Figure, Measured, Measurement, mean_figure, require_table
 from nonneg.evaluate._naming import Suggestion, suggest_names
 from nonneg.evaluate._neighbours import neighbour_hits
-from nonneg.evaluate._parts import PARTS, Part
-from nonneg.evaluate._placement import on_fastest_device
-from nonneg.evaluate._probe import FittedProbe, Probe, fit_probe, linear_probe, require_same_classes
+from nonneg.evaluate._parts import PARTS, Part, measure_features, on_fastest_device
+from nonneg.evaluate._probe import FittedProbe, Probe, Standardiser, fit_probe, linear_probe, require_same_classes
 from nonneg.evaluate._scarce import few_labels, noisy_labels
-from nonneg.evaluate._split import split_rows
 from nonneg.evaluate._statistics import Difference, bootstrap_interval, paired_difference
 from nonneg.evaluate._subject import (
     Subject,
@@ -20,6 +16,7 @@ from nonneg.evaluate._subject import (
     open_features,
     sample_digest,
     split_features,
+    split_rows,
 )
 
 __all__ = [
@@ -32,6 +29,7 @@ __all__ = [
     "Measurement",
     "Part",
     "Probe",
+    "Standardiser",
     "Subject",
     "Suggestion",
     "aligned",

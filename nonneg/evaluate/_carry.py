@@ -105,8 +105,7 @@ def match_folders(
     matching = dataclasses.replace(matching, levels=tuple(sorted({*matching.levels, least})))
     if out is not None:
         old, new = features
-        a = np.flatnonzero(matching.cosine[0] >= least)
-        a = a[matching.partners[0, a] >= 0]
+        a = np.flatnonzero((matching.cosine[0] >= least) & (matching.partners[0] >= 0))
         b = matching.partners[0, a]
         new = _named(old, new, a, b) if names else new
         (_moved(new, a, b, least) if reorder else new).save(out, overwrite=overwrite)

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from nonneg import metrics
 from nonneg.errors import InputError
+from nonneg.evaluate._measurement import finite_or_none
 from nonneg.features import Features
 
 Array = npt.NDArray[Any]
@@ -71,7 +72,7 @@ class Matching:
             "signed": self.signed,
             "live": list(self.live),
             "agreement": self.agreement.value,
-            "standard_error": _or_none(self.agreement.standard_error),
+            "standard_error": finite_or_none(self.agreement.standard_error),
             "deviation": self.deviation,
             "floor": self.floor,
             "variant": self.agreement.variant,
@@ -81,7 +82,7 @@ class Matching:
                 {
                     "feature": feature,
                     "name": self.names.get(feature),
-                    "stability": _or_none(float(stability)),
+                    "stability": finite_or_none(float(stability)),
                     "partners": [int(partner) if partner >= 0 else None for partner in self.partners[:, feature]],
                 }
                 for feature, stability in enumerate(self.stability)
@@ -110,11 +111,9 @@ class Matching:
             table.add_row(title, "", "matched to", style="bold")
             for feature in some:
                 partners = ", ".join(str(partner) if partner >= 0 else "none" for partner in self.partners[:, feature])
-                table.add_row(self._title(int(feature)), f"{self.stability[feature]:.3f}", partners)
+                title_cell = Text(f"{feature} {self.names.get(int(feature), '')}".strip())
+                table.add_row(title_cell, f"{self.stability[feature]:.3f}", partners)
         return table
-
-    def _title(self, feature: int) -> Text:
-        return Text(f"{feature} {self.names[feature]}" if feature in self.names else str(feature))
 
 
 def match_features(*features: Features, signed: bool = True, seed: int = 0) -> Matching:
@@ -168,10 +167,6 @@ def aligned(first: Features, other: Features, place: int = 2) -> Any:
         )
     order = np.asarray(rows)
     return other.codes if (order == np.arange(len(order))).all() else other.codes[order]
-
-
-def _or_none(value: float) -> float | None:
-    return None if np.isnan(value) else value
 
 
 def _ids(features: Features) -> pa.Array:

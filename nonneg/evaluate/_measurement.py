@@ -12,17 +12,52 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
+import torch
 from rich.table import Table
 
 from nonneg.durable import write_atomically
 from nonneg.errors import InputError
-from nonneg.evaluate._figure import PERCENT, Figure
-from nonneg.evaluate._statistics import Difference, paired_difference
+from nonneg.evaluate._statistics import Difference, bootstrap_interval, paired_difference
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Row = tuple[str, str]
+Array = npt.NDArray[np.float64]
+PERCENT, DECIMALS, COUNT = "{:.1%}", "{:.3f}", "{:.0f}"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number.
+
+    Attributes:
+        key: its name in JSON.
+        layer: "encoder" or "projector".
+        title: its name in a table.
+        value: the number.
+        form: the format string that prints it.
+        samples: the value of each test sample if the number is their mean; for intervals and paired differences.
+        interval: 95% confidence interval over samples, or None.
+        variant: how it was computed, if there are several ways.
+    """
+
+    key: str
+    layer: str
+    title: str
+    value: float
+    form: str = PERCENT
+    samples: Array | None = None
+    interval: tuple[float, float] | None = None
+    variant: str = ""
+
+
+def mean_figure(key: str, layer: str, title: str, samples: Any, variant: str = "") -> Figure:
+    """Return the mean of `(samples,)` values, with its bootstrap interval; values that are NaN are left out."""
+    values = np.asarray(samples.cpu() if isinstance(samples, torch.Tensor) else samples, np.float64)
+    mean = float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+    return Figure(key, layer, title, mean, PERCENT, values, bootstrap_interval(values), variant)
 
 
 @dataclass(frozen=True)
@@ -52,7 +87,7 @@ class Measured:
                 "key": figure.key,
                 "layer": figure.layer,
                 "title": figure.title,
-                "value": _number(figure.value),
+                "value": finite_or_none(figure.value),
                 "interval": _pair(figure.interval),
                 "form": figure.form,
                 "variant": figure.variant,
@@ -136,9 +171,9 @@ class Measurement:
                 "to": first,
                 "figure": row[0],
                 "layer": row[1],
-                "mean": _number(found.mean),
+                "mean": finite_or_none(found.mean),
                 "interval": _pair((found.low, found.high)),
-                "p": _number(found.p),
+                "p": finite_or_none(found.p),
                 "over": found.over,
             }
             for first, second in self._pairs()
@@ -303,9 +338,10 @@ def _difference_text(difference: Difference | None, form: str) -> str:
     return f"{mean} [{low}, {high}] p {p}"
 
 
-def _number(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
+    """Return the value for JSON, which has no NaN."""
     return float(value) if math.isfinite(value) else None
 
 
 def _pair(interval: tuple[float, float] | None) -> list[float | None] | None:
-    return None if interval is None else [_number(interval[0]), _number(interval[1])]
+    return None if interval is None else [finite_or_none(interval[0]), finite_or_none(interval[1])]

@@ -1,16 +1,18 @@
-"""The parts of a measurement that need nothing but `Features`."""
+"""`measure_features`: the figures of features, in parts."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+import torch
 
 from nonneg import metrics
+from nonneg.devices import choose_device
 from nonneg.errors import InputError
-from nonneg.evaluate._figure import COUNT, DECIMALS, PERCENT, Figure, mean_figure
+from nonneg.evaluate._measurement import COUNT, DECIMALS, PERCENT, Figure, Measured, mean_figure
 from nonneg.evaluate._neighbours import neighbour_hits
-from nonneg.evaluate._placement import on_fastest_device
 from nonneg.evaluate._probe import linear_probe
 from nonneg.evaluate._scarce import few_labels, noisy_labels
 from nonneg.evaluate._statistics import consistency_errors
@@ -101,8 +103,8 @@ def _probe(subject: Subject) -> Iterator[Figure]:
 def _few_labels(subject: Subject) -> Iterator[Figure]:
     for layer, test in subject.test.items():
         for share in _SHARES:
-            hits = few_labels(subject.train[layer], test, share).hits
             title = f"probe, {share:.0%} of the labels (at least 5 per class)"
+            hits = few_labels(subject.train[layer], test, share).hits
             yield mean_figure(f"probe_{share:g}_of_labels", layer, title, hits)
 
 
@@ -111,8 +113,8 @@ def _label_noise(subject: Subject) -> Iterator[Figure]:
         for rate in _NOISE_RATES:
             # If few labels are correct, accuracy depends strongly on which ones: several draws are averaged.
             drawn = [noisy_labels(subject.train[layer], test, rate, seed).hits for seed in range(_NOISE_DRAWS)]
-            title = f"probe, {rate:.0%} of the labels random"
-            yield mean_figure(f"probe_{rate:g}_random", layer, title, np.mean(drawn, axis=0), _NOISE)
+            hits, title = np.mean(drawn, axis=0), f"probe, {rate:.0%} of the labels random"
+            yield mean_figure(f"probe_{rate:g}_random", layer, title, hits, _NOISE)
 
 
 PARTS: Mapping[str, Part] = {
@@ -122,3 +124,60 @@ PARTS: Mapping[str, Part] = {
     "few-labels": Part(_few_labels, needs_probe=True),
     "label-noise": Part(_label_noise, needs_probe=True),
 }
+
+
+def measure_features(
+    subject: Subject, parts: Mapping[str, Part] = PARTS, on_start: Callable[[str], Any] = lambda part: None
+) -> Measured:
+    """Measure the features of one subject.
+
+    A part that the subject's data does not support becomes a note instead of an error.
+
+    Args:
+        subject: features to fit on and to evaluate on, from `split_features`.
+        parts: name to part.
+        on_start: called with the name of each part when it starts.
+
+    Example:
+        >>> import numpy as np
+        >>> from nonneg.evaluate import split_features
+        >>> from nonneg.features import Features
+        >>> labels = np.arange(100) % 2
+        >>> features = Features(np.eye(2, dtype=np.float32)[labels], labels=labels)
+        >>> measure_features(split_features(features)).figures["probe", "projector"].value
+        1.0
+    """
+    figures: dict[tuple[str, str], Figure] = {}
+    notes, without_probe = [], []
+    for name, part in parts.items():
+        if part.needs_probe and not subject.train:
+            without_probe.append(name)
+            continue
+        on_start(name)
+        try:
+            found = list(part.figures(subject))
+            figures |= {(figure.key, figure.layer): figure for figure in found}
+            if not found:
+                notes.append(f"{name} could not be measured: too few samples are labelled")
+        except InputError as error:
+            if part.must_succeed:
+                raise
+            notes.append(f"{name} could not be measured: {error}")
+    if without_probe:
+        notes.append(f"not measured, because {subject.path} has {subject.protocol}: {', '.join(without_probe)}")
+    return Measured(subject.path, subject.seed, subject.protocol, figures, subject.samples, tuple(notes))
+
+
+def on_fastest_device(codes: Any) -> Any:
+    """Move dense codes to the GPU if there is one, where comparing all samples with each other is fast.
+
+    Sparse codes, and all codes on a machine without a GPU, are returned unchanged.
+
+    Example:
+        >>> on_fastest_device(sp.csr_array(np.eye(2))).shape
+        (2, 2)
+    """
+    device = choose_device()
+    if sp.issparse(codes) or device.type == "cpu":
+        return codes
+    return torch.from_numpy(np.array(codes)).to(device)  # a copy: torch requires writable memory

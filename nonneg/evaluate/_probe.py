@@ -12,7 +12,7 @@ from torch import Tensor
 from nonneg.devices import choose_device
 from nonneg.errors import InputError
 from nonneg.evaluate._logistic import Logistic, fit_logistic, fit_strengths
-from nonneg.evaluate._split import split_rows
+from nonneg.evaluate._subject import split_rows
 from nonneg.features import Features
 from nonneg.labels import is_labelled
 
@@ -34,24 +34,25 @@ class Probe:
     hits: npt.NDArray[np.bool_] = field(compare=False, repr=False)
 
 
+@dataclass(frozen=True, eq=False)
 class FittedProbe:
     """A linear probe fitted on some features, to be evaluated on others of the same model."""
 
-    def __init__(
-        self, train: Features, C: float, classes: Tensor, standardise: "_Standardiser", model: Logistic
-    ) -> None:
-        self.C = C
-        self._train, self._classes, self._standardise, self._model = train, classes, standardise, model
+    train: Features
+    C: float
+    classes: Tensor
+    standardise: "Standardiser"
+    model: Logistic
 
     def test(self, features: Features) -> Probe:
         """Evaluate on the labelled samples of other features."""
         require_labels(features, "test")
-        if features.shape[1] != self._train.shape[1]:
-            found = f"train has {self._train.shape[1]} features and test {features.shape[1]}"
+        if features.shape[1] != self.train.shape[1]:
+            found = f"train has {self.train.shape[1]} features and test {features.shape[1]}"
             raise InputError(f"linear_probe: {found}, expected the same number")
-        x, y = labelled(features, self._model.weight.device)
-        y = labels_as_in(self._train, features, y)
-        hits = (self._classes[self._model.predict(self._standardise(x))] == y).cpu().numpy()
+        x, y = labelled(features, self.model.weight.device)
+        y = labels_as_in(self.train, features, y)
+        hits = (self.classes[self.model.predict(self.standardise(x))] == y).cpu().numpy()
         return Probe(float(hits.mean()), self.C, hits)
 
 
@@ -94,7 +95,7 @@ def fit_probe(train: Features, seed: int = 0, device: str | torch.device | None 
         torch.as_tensor(rows, device=x.device) for rows in split_rows(y.cpu().numpy(), np.arange(len(y)), seed)
     )
     best = _best_strength(x, y, fit, kept, len(known))
-    standardise = _Standardiser(x)
+    standardise = Standardiser(x)
     return FittedProbe(train, best, known, standardise, fit_logistic(standardise(x), y, len(known), best))
 
 
@@ -130,7 +131,7 @@ def require_same_classes(names: Sequence[str], others: Sequence[str]) -> None:
 
 def _best_strength(x: Tensor, y: Tensor, fit: Tensor, kept: Tensor, classes: int) -> float:
     """Return the strength with the best accuracy on the held-out rows; ties are decided by cross-entropy."""
-    standardise = _Standardiser(x[fit])
+    standardise = Standardiser(x[fit])
     fit_x, kept_x = standardise(x[fit]), standardise(x[kept])
     scores = {}
     models = fit_strengths(fit_x, y[fit], classes, _STRENGTHS)
@@ -140,14 +141,18 @@ def _best_strength(x: Tensor, y: Tensor, fit: Tensor, kept: Tensor, classes: int
     return max(scores, key=scores.__getitem__)
 
 
-class _Standardiser:
-    """Scales columns to mean 0 and standard deviation 1, both taken from the rows given; constant columns become 0."""
+class Standardiser:
+    """Scales columns to mean 0 and standard deviation 1, both taken from the rows given; constant columns become 0.
+
+    Attributes:
+        varies: `(columns,)` booleans: which columns are not constant; columns that vary only by rounding are.
+    """
 
     def __init__(self, x: Tensor) -> None:
-        self.mean = x.mean(0)
-        deviation = x.std(0, correction=0)
-        # Columns that vary only by rounding are constant.
-        self.scale = torch.where(deviation > 1e-12 * self.mean.abs(), deviation, 1.0)
+        self.peak = x.abs().amax(0).clamp(min=torch.finfo(x.dtype).tiny)  # avoids overflow and underflow of squares
+        scaled = x / self.peak
+        self.mean, self.deviation = scaled.mean(0), scaled.std(0, correction=0)
+        self.varies = self.deviation > 1e-12 * self.mean.abs()
 
     def __call__(self, x: Tensor) -> Tensor:
-        return (x - self.mean) / self.scale
+        return torch.where(self.varies, (x / self.peak - self.mean) / self.deviation, 0.0)

@@ -50,10 +50,8 @@ def bootstrap_interval(
     distinct, counts = np.unique(given, return_counts=True)
     rng = np.random.default_rng(seed)
     block = max(1, _BLOCK // len(distinct))
-    means: list[Array] = []
-    while (left := resamples - sum(map(len, means))) > 0:
-        drawn = rng.multinomial(len(given), counts / len(given), size=min(block, left))
-        means.append(drawn @ distinct / len(given))
+    sizes = [min(block, resamples - start) for start in range(0, resamples, block)]
+    means = [rng.multinomial(len(given), counts / len(given), size=size) @ distinct / len(given) for size in sizes]
     low, high = np.quantile(np.concatenate(means), [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
@@ -102,10 +100,8 @@ def paired_difference(first: Sequence[float] | Array, second: Sequence[float] | 
     differences = np.asarray(second, np.float64) - np.asarray(first, np.float64)
     differences = differences[np.isfinite(differences)]
     mean, n = float(differences.mean()) if len(differences) else float("nan"), len(differences)
-    if n < 2:
-        return Difference(mean, float("nan"), float("nan"), float("nan"), over)
-    error = float(differences.std(ddof=1) / np.sqrt(n))
-    if error <= 1e-12 * max(1.0, abs(mean)):  # equal but for rounding: no estimate of the error
+    error = float(differences.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+    if error <= 1e-12 * max(1.0, abs(mean)):  # one pair, or equal differences but for rounding
         return Difference(mean, float("nan"), float("nan"), float("nan"), over)
     margin = float(stats.t.ppf(0.975, n - 1)) * error
     p = float(2 * stats.t.sf(abs(mean) / error, n - 1))

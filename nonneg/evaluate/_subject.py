@@ -1,18 +1,22 @@
 """Features to measure: some to fit probes on, some to evaluate them on."""
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from sklearn.model_selection import train_test_split
 
 from nonneg.errors import InputError
-from nonneg.evaluate._split import split_rows
 from nonneg.features import Features, find_features
 from nonneg.labels import is_labelled, label_numbers
 from nonneg.tables import as_float32, open_vectors, read_column, split_name
 
+Rows = npt.NDArray[np.int64]
+_TEST_SHARE = 0.2
 _LEAST_LABELLED = 10  # to split them into some to fit on and some to evaluate on
 
 
@@ -65,9 +69,8 @@ def split_features(
     rows = np.flatnonzero(is_labelled(labels))
     _, counts = np.unique(labels[rows], return_counts=True)
     if len(rows) < _LEAST_LABELLED or (counts > 1).sum() < 2:
-        needed = f"a probe needs {_LEAST_LABELLED} samples, and 2 classes of at least 2"
-        too_few = f"{len(rows)} labelled samples in {len(counts)} classes, but {needed}"
-        return Subject(path, None, whole, {}, {}, too_few, samples)
+        found = f"only {len(rows)} labelled samples in {len(counts)} classes ({_LEAST_LABELLED} and 2 are needed)"
+        return Subject(path, None, whole, {}, {}, found, samples)
     fit, kept = split_rows(labels, rows)
     train_part, test_part = (
         {layer: Features(features.codes[part], labels=labels[part], label_names=features.label_names)}
@@ -77,6 +80,34 @@ def split_features(
         f"probes fitted on {len(fit):,} labelled rows and evaluated on the other {len(kept):,}, split with seed 0"
     )
     return Subject(path, None, whole, train_part, test_part, protocol, samples)
+
+
+def split_rows(labels: Any, rows: Rows, seed: int = 0) -> tuple[Rows, Rows]:
+    """Split rows into 80% for fitting and 20% for evaluation, stratified by label; each part is in ascending order.
+
+    A class with a single row is only in the first part; every other class is in both.
+
+    Args:
+        labels: one label per sample; `rows` of them are used.
+        rows: `(rows,)` the rows to split.
+        seed: decides which rows go where.
+
+    Example:
+        >>> labels = np.array([0, 0, 0, 1, 1, 2])
+        >>> fit, kept = split_rows(labels, np.arange(6))
+        >>> labels[fit], labels[kept]
+        (array([0, 0, 1, 2]), array([0, 1]))
+    """
+    classes, counts = np.unique(labels[rows], return_counts=True)
+    if not (counts > 1).any():
+        raise InputError(
+            f"{len(rows)} labelled rows have {len(rows)} different labels, expected several rows per class"
+        )
+    single = np.isin(labels[rows], classes[counts == 1])
+    several = rows[~single]
+    size = max(math.ceil(_TEST_SHARE * len(several)), int((counts > 1).sum()))
+    fit, kept = train_test_split(several, test_size=size, stratify=labels[several], random_state=seed)
+    return np.sort(np.concatenate((fit, rows[single]))), np.sort(kept)
 
 
 def sample_digest(features: Features) -> str:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nonneg.devices import choose_device
-from nonneg.evaluate import fit_logistic
+from nonneg.evaluate import Standardiser, fit_logistic
 from nonneg.select._scores import Array
 
 _SHARE = 8  # one eighth of the remaining features is removed before the probe is fitted again
@@ -32,8 +32,9 @@ def elimination_ranks(X: Any, labels: Any, alpha: float) -> Array:
     part = X[:, columns]
     dense = np.asarray(part.toarray() if sp.issparse(part) else part, np.float64)
     device = choose_device()
-    x, varies = _standardised(torch.from_numpy(dense).to(device))
-    columns = columns[varies]
+    x = torch.from_numpy(dense).to(device)
+    standardise = Standardiser(x)
+    x, columns = standardise(x)[:, standardise.varies], columns[standardise.varies.cpu().numpy()]
     classes, numbers = np.unique(labels, return_inverse=True)
     y = torch.from_numpy(numbers).to(device)
     remaining = np.arange(len(columns))
@@ -46,16 +47,6 @@ def elimination_ranks(X: Any, labels: Any, alpha: float) -> Array:
     ranks = np.zeros(X.shape[1])
     ranks[order] = 1 + np.arange(len(order))
     return ranks
-
-
-def _standardised(x: Tensor) -> tuple[Tensor, Array]:
-    """Return the columns that vary, scaled to mean 0 and standard deviation 1, and which they are."""
-    if not x.shape[1]:
-        return x, np.zeros(0, bool)
-    x = x / x.abs().amax(0).clamp(min=torch.finfo(x.dtype).tiny)  # avoids overflow and underflow of squares
-    mean, deviation = x.mean(0), x.std(0, correction=0)
-    varies = deviation > 1e-12 * mean.abs()  # columns that vary only by rounding are constant
-    return ((x - mean) / deviation)[:, varies], varies.cpu().numpy()
 
 
 def _least_needed(x: Tensor, y: Tensor, classes: int, alpha: float, count: int) -> list[int]:

@@ -183,8 +183,6 @@ def _figures(train: Features, test: Features, seed: int) -> tuple[float, float, 
     labels = np.asarray(test.labels)
     known = is_labelled(labels)
     codes = test.codes[known]
-    neighbours = min(_NEIGHBOURS, codes.shape[0] - 1)
-    precision = float("nan")
-    if neighbours:
-        precision = metrics.precision_at_k(on_fastest_device(codes), labels[known], neighbours)
+    k = min(_NEIGHBOURS, codes.shape[0] - 1)
+    precision = metrics.precision_at_k(on_fastest_device(codes), labels[known], k) if k else float("nan")
     return probe, precision, metrics.stored_bytes(test.codes)

@@ -72,13 +72,10 @@ def measure(
 
             show("opening")
             columns[name] = tuple(measure_subject(opened, *settings, on_start=show) for opened in column)
-    return Measurement(columns, _facts())
-
-
-def _facts() -> dict[str, str]:
     made = environment(choose_device())
     packages = ", ".join(f"{name} {version}" for name, version in made["packages"].items())
-    return {"measured on": made["device"], "with": packages, "commit": str(made["commit"])}
+    facts = {"measured on": made["device"], "with": packages, "commit": str(made["commit"])}
+    return Measurement(columns, facts)
 
 
 def measure_subject(
@@ -109,18 +106,15 @@ def measure_subject(
             wanted[f"transfer to {data}"] = transfer(subject, data, name)
         for data, name in _distinct_ends(shifted_to).items():
             wanted[f"shifted to {data}"] = shifted(subject, data, name)
-        return _not_empty(measure_features(subject, wanted, on_start))
-    wanted = {part: evaluate.PARTS[part] for part in asked if part in evaluate.PARTS}
+        need_run = []
+    else:
+        wanted = {part: evaluate.PARTS[part] for part in asked if part in evaluate.PARTS}
+        need_run = [part for part in asked if part not in wanted]
+        need_run += [f"transfer to {data}" for data in transfer_to] + [f"shifted to {data}" for data in shifted_to]
     measured = measure_features(subject, wanted, on_start)
-    need_run = [part for part in asked if part not in USUAL_PARTS]
-    need_run += [f"transfer to {data}" for data in transfer_to] + [f"shifted to {data}" for data in shifted_to]
     if need_run:
         note = f"not measured, because {subject.path} is not a trained run: {', '.join(need_run)}"
         measured = replace(measured, notes=(*measured.notes, note))
-    return _not_empty(measured)
-
-
-def _not_empty(measured: Measured) -> Measured:
     if not measured.figures:
         raise InputError(f"{measured.path}: nothing could be measured: {'; '.join(measured.notes)}")
     return measured

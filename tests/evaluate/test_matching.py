@@ -117,10 +117,10 @@ def test_json_and_table_agree(codes, again):
     assert data["features"][2]["partners"] == [5] and data["standard_error"] is None
     with (console := Console(width=100)).capture() as capture:
         console.print(matching)
-    said = " ".join(capture.get().split())
-    assert f"agreement {data['agreement']:.3f} ± {data['deviation']:.3f} over features" in said
-    assert f"chance {data['floor']:.3f}" in said and "stable at 0.8 or more 5 of 5 features" in said
-    assert f"2 whiskers [grey] {data['features'][2]['stability']:.3f} 5" in said
+    output = " ".join(capture.get().split())
+    assert f"agreement {data['agreement']:.3f} ± {data['deviation']:.3f} over features" in output
+    assert f"chance {data['floor']:.3f}" in output and "stable at 0.8 or more 5 of 5 features" in output
+    assert f"2 whiskers [grey] {data['features'][2]['stability']:.3f} 5" in output
 
 
 def test_different_samples_are_an_error(codes):
@@ -199,21 +199,21 @@ def nonneg(monkeypatch, command, tmp_path, codes, again):
 
 
 def test_the_command_prints_a_table_or_json(nonneg):
-    code, said, _ = nonneg("a.features", "b", "c.features")
-    assert code == 0 and "3 sets, 80 samples" in said and "0 zero" in said and "2, 2" in said
-    code, said, _ = nonneg("a.features", "b.features", "--json", "--least", "0.9")
-    assert code == 0 and json.loads(said)["live"] == [5, 5]
-    assert json.loads(said)["at_least"] == {"0.5": 5, "0.8": 5, "0.9": 5}
+    code, output, _ = nonneg("a.features", "b", "c.features")
+    assert code == 0 and "3 sets, 80 samples" in output and "0 zero" in output and "2, 2" in output
+    code, output, _ = nonneg("a.features", "b.features", "--json", "--least", "0.9")
+    assert code == 0 and json.loads(output)["live"] == [5, 5]
+    assert json.loads(output)["at_least"] == {"0.5": 5, "0.8": 5, "0.9": 5}
 
 
 def test_the_command_writes_renamed_and_reordered_features(nonneg, tmp_path, again):
-    code, said, _ = nonneg("a", "c", "--carry-names", "--reorder", "--out", "new.features")
-    assert code == 0 and said.endswith("Written: new.features\n")
+    code, output, _ = nonneg("a", "c", "--carry-names", "--reorder", "--out", "new.features")
+    assert code == 0 and output.endswith("Written: new.features\n")
     found = Features.load(tmp_path / "new.features")
     assert found.names == {0: "zero"} and found.id(0) == IDS[-1]
     np.testing.assert_array_equal(found.codes, again[::-1][:, [2, 4, 5, 0, 3, 1]])
-    code, _, said = nonneg("a", "c", "--carry-names", "--out", "new.features")
-    assert code == 2 and "new.features exists already" in said
+    code, _, output = nonneg("a", "c", "--carry-names", "--out", "new.features")
+    assert code == 2 and "new.features exists already" in output
     code, _, _ = nonneg("a", "c", "--carry-names", "--out", "new.features", "--overwrite")
     assert code == 0 and Features.load(tmp_path / "new.features").names == {2: "zero"}
 
@@ -234,6 +234,6 @@ def test_the_command_writes_renamed_and_reordered_features(nonneg, tmp_path, aga
 )
 def test_bad_input_is_one_sentence_and_writes_nothing(nonneg, arguments, message, tmp_path):
     before = sorted(tmp_path.iterdir())
-    code, _, said = nonneg(*arguments)
-    assert code == 2 and said.startswith("nonneg: ") and said.count("\n") == 1 and message in said
+    code, _, output = nonneg(*arguments)
+    assert code == 2 and output.startswith("nonneg: ") and output.count("\n") == 1 and message in output
     assert sorted(tmp_path.iterdir()) == before

@@ -22,14 +22,14 @@ def nonneg(monkeypatch, command, tmp_path, labelled):
 
 
 def test_the_command_writes_features_and_their_original_numbers(nonneg, tmp_path):
-    code, said, _ = nonneg("select", "train.features", "--keep", "4", "--by", "mutual-information")
-    assert code == 0 and said == "Selected: train-4.features, train-4.kept.npy\n"
+    code, output, _ = nonneg("select", "train.features", "--keep", "4", "--by", "mutual-information")
+    assert code == 0 and output == "Selected: train-4.features, train-4.kept.npy\n"
     assert np.load(tmp_path / "train-4.kept.npy").tolist() == [0, 1, 2, 3]
     kept = Features.load(tmp_path / "train-4.features")
     assert kept.shape == (200, 4) and kept.names == {0: "zero"} and kept.id(5) == "s5"
     assert kept.provenance["selected"]["kept"] == [0, 1, 2, 3]
     # The same features of the test samples, by the numbers that were written, and with a run's name.
-    code, said, _ = nonneg("select", "test", "--indices", "train-4.kept.npy")
+    code, output, _ = nonneg("select", "test", "--indices", "train-4.kept.npy")
     assert code == 0 and Features.load(tmp_path / "test-4.features").shape == (120, 4)
 
 
@@ -37,16 +37,16 @@ def test_the_command_overwrites_only_with_the_flag(nonneg, tmp_path):
     assert nonneg("select", "train.features", "--keep", "4", "--out", "some.features")[0] == 0
     assert nonneg("select", "train.features", "--keep", "4", "--out", "some.features", "--overwrite")[0] == 0
     assert (tmp_path / "some.kept.npy").is_file()
-    code, _, said = nonneg("select", "train.features", "--keep", "3", "--out", "some.features")
-    assert code == 2 and "some.features exists already" in said
+    code, _, output = nonneg("select", "train.features", "--keep", "3", "--out", "some.features")
+    assert code == 2 and "some.features exists already" in output
     (tmp_path / "other.kept.npy").mkdir()
-    code, _, said = nonneg("select", "train.features", "--keep", "3", "--out", "other.features", "--overwrite")
-    assert code == 2 and "other.kept.npy exists already" in said and not (tmp_path / "other.features").exists()
+    code, _, output = nonneg("select", "train.features", "--keep", "3", "--out", "other.features", "--overwrite")
+    assert code == 2 and "other.kept.npy exists already" in output and not (tmp_path / "other.features").exists()
 
 
 def test_sepin_uses_a_second_view(nonneg, labelled, tmp_path):
-    code, _, said = nonneg("select", "train", "--keep", "2", "--by", "sepin", "--views", "train.features")
-    assert code == 0, said
+    code, _, output = nonneg("select", "train", "--keep", "2", "--by", "sepin", "--views", "train.features")
+    assert code == 0, output
     expected = keep(labelled[0], Sepin(2), labelled[0]).provenance["selected"]["kept"]
     assert np.load(tmp_path / "train-2.kept.npy").tolist() == expected
 
@@ -64,11 +64,11 @@ def test_the_command_compares_selectors(nonneg, tmp_path):
         "--by",
         "variance",
     )
-    code, said, _ = nonneg(*arguments, "--out", "sweep.png")
-    assert code == 0 and "| 4 | variance |" in said and said.endswith("Drawn: sweep.png\n")
+    code, output, _ = nonneg(*arguments, "--out", "sweep.png")
+    assert code == 0 and "| 4 | variance |" in output and output.endswith("Drawn: sweep.png\n")
     assert (tmp_path / "sweep.png").read_bytes().startswith(b"\x89PNG")
-    code, _, said = nonneg(*arguments, "--out", "sweep.png")
-    assert code == 2 and "sweep.png exists already" in said
+    code, _, output = nonneg(*arguments, "--out", "sweep.png")
+    assert code == 2 and "sweep.png exists already" in output
     assert nonneg(*arguments, "--out", "sweep.png", "--overwrite")[0] == 0
 
 
@@ -96,6 +96,6 @@ def test_the_command_compares_selectors(nonneg, tmp_path):
 )
 def test_bad_input_is_one_sentence_and_writes_nothing(nonneg, arguments, message, tmp_path):
     before = sorted(tmp_path.iterdir())
-    code, _, said = nonneg("select", "train.features", *arguments)
-    assert code == 2 and said.startswith("nonneg: ") and said.count("\n") == 1 and message in said
+    code, _, output = nonneg("select", "train.features", *arguments)
+    assert code == 2 and output.startswith("nonneg: ") and output.count("\n") == 1 and message in output
     assert sorted(tmp_path.iterdir()) == before

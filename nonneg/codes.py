@@ -1,6 +1,7 @@
-"""Rows of codes: their lengths, unit rows and active entries. The one definition, for NumPy, SciPy and torch alike.
+"""Lengths, unit rows and active entries of codes, for NumPy, SciPy and torch: the only definitions in the package.
 
-torch is never imported here, so that opening features stays fast: a tensor is whatever is neither NumPy nor SciPy.
+This module does not import torch, so that opening features stays fast: anything that is neither NumPy nor SciPy is
+treated as a tensor.
 """
 
 from typing import Any
@@ -14,7 +15,7 @@ EPSILON = 1e-5
 
 
 def row_lengths(codes: Any) -> npt.NDArray[np.float64]:
-    """Euclidean lengths `(samples,)` of the rows of a NumPy or SciPy matrix `(samples, features)`, in float64.
+    """Return the Euclidean lengths `(samples,)` of rows of a NumPy or SciPy matrix `(samples, features)` in float64.
 
     Example:
         >>> row_lengths(np.array([[3.0, 4.0], [0.0, 0.0]]))
@@ -28,7 +29,7 @@ def row_lengths(codes: Any) -> npt.NDArray[np.float64]:
 
 
 def unit_rows(codes: Any) -> Any:
-    """Rows scaled to length 1; empty rows stay empty. Returns the kind of matrix it was given.
+    """Scale rows to length 1; rows of zeros stay zero. Returns a matrix of the same kind.
 
     Example:
         >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
@@ -40,7 +41,7 @@ def unit_rows(codes: Any) -> Any:
         return sp.csr_array((units, csr.indices, csr.indptr), shape=csr.shape)
     if isinstance(codes, np.ndarray):
         return codes / _nonzero(row_lengths(codes))[:, None]
-    # A tensor may be float32 on a GPU, where squares of large entries overflow: scaled by its peak first.
+    # Scale by the largest entry first: in float32, squares of large entries would overflow.
     peak = codes.abs().amax(dim=1, keepdim=True)
     scaled = codes / peak.masked_fill(peak == 0, 1)
     length = scaled.square().sum(dim=1, keepdim=True).sqrt()
@@ -48,7 +49,7 @@ def unit_rows(codes: Any) -> Any:
 
 
 def active(codes: Any) -> Any:
-    """Which entries are active: a Boolean matrix of the kind it was given, a `csr_array` for any sparse matrix.
+    """Return which entries are active, as a Boolean matrix of the same kind (a `csr_array` for sparse matrices).
 
     Example:
         >>> active(np.array([[3.0, 1e-6], [0.0, -2.0]])).tolist()
@@ -68,7 +69,7 @@ def active(codes: Any) -> Any:
 
 
 def active_units(codes: Any) -> sp.csr_array:
-    """Unit rows in float64 with the inactive entries removed: every stored entry is active.
+    """Return unit rows in float64 without inactive entries: every stored entry is active.
 
     Example:
         >>> active_units(np.array([[3.0, 4.0, 1e-9]])).toarray()

@@ -1,4 +1,4 @@
-"""Loops compiled by numba, and what they run over. Imported on first use: numba takes half a second to load."""
+"""Loops compiled by numba. Import this module on first use: numba takes half a second to load."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -9,7 +9,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Lists(NamedTuple):
-    """A sparse matrix as lists: entries `starts[i]` to `starts[i + 1]` of places and values."""
+    """A sparse matrix as lists: list `i` has the entries `starts[i]` to `starts[i + 1]` of `places` and `values`."""
 
     starts: Any
     places: Any
@@ -17,9 +17,9 @@ class Lists(NamedTuple):
 
 
 def compiled(function: Function, **options: Any) -> Function:
-    """Compile for the types of the first call and let other threads run meanwhile."""
+    """Compile a function for the types of its first call; it releases the global interpreter lock."""
     try:
         result: Function = numba.njit(nogil=True, cache=True, **options)(function)
-    except RuntimeError:  # there is no folder to keep what is compiled in
+    except RuntimeError:  # numba finds no folder for its cache
         result = numba.njit(nogil=True, **options)(function)
     return result

@@ -1,12 +1,13 @@
-"""The device that work runs on."""
+"""The device that computations run on."""
 
 import torch
 
 from nonneg.errors import InputError
+from nonneg.messages import one_line
 
 
 def choose_device(name: str | torch.device | None = None) -> torch.device:
-    """The named device, checked; for None or "auto", a CUDA device if there is one, else the CPU.
+    """Return a device that works; for None or "auto", a CUDA device if there is one, otherwise the CPU.
 
     Example:
         >>> choose_device("cpu")
@@ -20,5 +21,5 @@ def choose_device(name: str | torch.device | None = None) -> torch.device:
             raise RuntimeError("it holds no data")
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:  # torch asserts that it was built with CUDA
-        raise InputError(f"device {str(name)!r} cannot be used: {' '.join(str(error).split())}") from error
+        raise InputError(f"device {str(name)!r} cannot be used: {one_line(error)}") from error
     return device

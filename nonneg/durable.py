@@ -1,4 +1,4 @@
-"""Writes that a kill, a crash or a full disk cannot leave half done."""
+"""Atomic writes: a kill, a crash or a full disk leaves either the old or the new content."""
 
 import errno
 import hashlib
@@ -20,15 +20,15 @@ _CANNOT_SYNC = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EB
 
 @contextmanager
 def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write into that takes the place of `path` only once it is complete and on disk.
+    """Open a temporary file that replaces `path` once it is complete and on disk.
 
     Example:
         >>> import tempfile
         >>> target = Path(tempfile.mkdtemp()) / "a.txt"
         >>> with atomic_writer(target) as file:
-        ...     _ = file.write(b"whole or not at all")
+        ...     _ = file.write(b"all or nothing")
         >>> target.read_text()
-        'whole or not at all'
+        'all or nothing'
     """
     temporary = path.parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
     try:
@@ -39,13 +39,13 @@ def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
             temporary.replace(path)
             sync_folder(path.parent)
     finally:
-        with suppress(OSError):  # where it could not be made, which has been said, it cannot be removed either
+        with suppress(OSError):  # if it could not be created, that error has been raised already
             temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def os_errors_as_input_errors(path: Path, what: str = "written") -> Iterator[None]:
-    """Turns the operating system's refusal (no permission, disk full, …) into one sentence."""
+    """Turn errors of the operating system (no permission, disk full, …) into an `InputError` about `path`."""
     try:
         yield
     except OSError as error:
@@ -53,18 +53,18 @@ def os_errors_as_input_errors(path: Path, what: str = "written") -> Iterator[Non
 
 
 def read_errors_as_input_errors(path: Path) -> AbstractContextManager[None]:
-    """The same for reading."""
+    """Do the same for reading."""
     return os_errors_as_input_errors(path, "read")
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """`path` holds `content` or what it held before, whatever happens."""
+    """Replace the content of a file. Whatever happens, the file holds the old or the new content."""
     with atomic_writer(path) as file:
         file.write(content)
 
 
 def flush(file: IO[bytes]) -> None:
-    """What was written is on disk when this returns."""
+    """Write everything to disk before returning."""
     file.flush()
     os.fsync(file.fileno())
 
@@ -83,16 +83,15 @@ def sync_folder(folder: Path) -> None:
 
 
 def claim_folder(folder: Path, marker: str, content: dict[str, Any], holds: set[str], overwrite: bool) -> Path:
-    """A folder to write results into, with nothing in it but the JSON file `marker`.
+    """Create a folder for results that holds only the JSON file `marker`.
 
-    Earlier results of the same kind (the marker says `made_by` the same, and nothing lies there
-    that is not in `holds`) are removed if `overwrite` says so. Any other file is left alone, and
-    so the folder is refused.
+    With `overwrite`, earlier results are removed: those whose marker has the same `made_by`, in a folder that holds
+    only the marker and names in `holds`. A folder with any other file is an error.
     """
     entries = check_claimable(folder, marker, content["made_by"], holds, overwrite)
     with os_errors_as_input_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    # First the marker: where nothing can be written, nothing is removed either.
+    # Write the marker first: if that fails, nothing is removed.
     write_atomically(folder / marker, json.dumps(content, indent=1).encode())
     with os_errors_as_input_errors(folder):
         for path in entries:
@@ -102,9 +101,10 @@ def claim_folder(folder: Path, marker: str, content: dict[str, Any], holds: set[
 
 
 def check_claimable(folder: Path, marker: str, maker: str, holds: set[str], overwrite: bool) -> list[Path]:
-    """Refuse now what `claim_folder` would refuse, and touch nothing; what lies there otherwise.
+    """Raise the errors that `claim_folder` would raise, without changing anything.
 
-    Whoever has more to check calls this first and claims the folder last: a request that is refused costs nothing.
+    Returns:
+        The paths in the folder, which `claim_folder` would remove.
     """
     with os_errors_as_input_errors(folder):
         if not folder.exists():
@@ -124,7 +124,7 @@ def check_claimable(folder: Path, marker: str, maker: str, holds: set[str], over
 
 @contextmanager
 def removed_on_failure(folder: Path) -> Iterator[None]:
-    """Makes a folder; where what follows fails before anything was written into it, it is gone again.
+    """Create a folder, and remove it again if the block fails and has written nothing into it.
 
     Example:
         >>> import tempfile
@@ -137,19 +137,19 @@ def removed_on_failure(folder: Path) -> Iterator[None]:
         False
     """
     with os_errors_as_input_errors(folder):
-        made = [each for each in (folder, *folder.parents) if not each.exists()]
+        created = [each for each in (folder, *folder.parents) if not each.exists()]
         folder.mkdir(parents=True, exist_ok=True)
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # one that holds something stays
-            for each in made:
+        with suppress(OSError):  # a folder that is not empty stays
+            for each in created:
                 each.rmdir()
         raise
 
 
 def made_by(marker: Path) -> str | None:
-    """Which command a folder's marker says it is of; None if there is none that can be read."""
+    """Return the `made_by` of a folder's marker; None if there is no readable marker."""
     try:
         content = json.loads(marker.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -157,16 +157,16 @@ def made_by(marker: Path) -> str | None:
     return content.get("made_by") if isinstance(content, dict) else None
 
 
-# The file that says what a folder holds; replacing it is the commit of a save.
+# The JSON file that lists what a folder holds; replacing it commits a save.
 
 
 def with_checksum(content: dict[str, Any]) -> bytes:
-    """JSON with a hash over itself, for `without_checksum`."""
+    """Return JSON with a hash over its own content, for `without_checksum`."""
     return json.dumps({**content, "sha256": _digest(content)}, indent=1).encode()
 
 
 def without_checksum(path: Path, content: dict[str, Any], version: int) -> dict[str, Any]:
-    """What was sealed, without its hash; refused if it is of another version or was changed since."""
+    """Check the version and the hash that `with_checksum` added, and return the content without the hash."""
     if content.get("version") != version:
         raise InputError(f"{path} is of version {content.get('version')!r}, this nonneg reads version {version}")
     if content.pop("sha256", None) != _digest(content):
@@ -175,7 +175,7 @@ def without_checksum(path: Path, content: dict[str, Any], version: int) -> dict[
 
 
 def read_json(folder: Path, name: str, format: str, what: str) -> dict[str, Any]:
-    """The JSON object in a file of a folder that must be of this format; `what` the folder would be then."""
+    """Read a JSON object whose field `format` must be as given; error messages call the folder `what`."""
     path = folder / name
     with read_errors_as_input_errors(folder):
         if not path.is_file():
@@ -199,7 +199,7 @@ def _digest(content: dict[str, Any]) -> str:
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """A folder that one process at a time writes into, made if it is not there."""
+    """Create a folder if needed and lock it against other writers."""
     with os_errors_as_input_errors(folder):
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is a file, expected a folder to write into")
@@ -212,10 +212,13 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def lock_folder(folder: Path, doing: str = "written") -> int:
-    """A lock on the folder itself, refused while another process has it; it ends with the process, however that ends.
+    """Lock a folder until this process ends.
 
     Returns:
-        What to close to end it before.
+        A file descriptor; closing it with `os.close` ends the lock earlier.
+
+    Raises:
+        InputError: if another process holds the lock.
     """
     with os_errors_as_input_errors(folder):
         if CAN_LOCK_FOLDERS:

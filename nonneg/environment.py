@@ -1,4 +1,4 @@
-"""What the numbers of a run depend on besides its config: device, versions, commit, command."""
+"""What results depend on besides the config: device, versions, commit and command."""
 
 import os
 import platform
@@ -14,10 +14,10 @@ _PACKAGES = ("torch", "lightning-fabric", "numpy", "scikit-learn")
 
 
 def environment(device: torch.device) -> dict[str, Any]:
-    """A JSON-serialisable description of this machine, this process and this version of nonneg."""
+    """Describe this machine, this process and this version of nonneg in a form that JSON can hold."""
     program = Path(sys.argv[0]).name
     on_gpu = device.type == "cuda"
-    ours = sys.modules["nonneg"].__version__  # not imported: the package's names live in the rooms above this one
+    ours = sys.modules["nonneg"].__version__  # an import would point from this low layer to the top one
     return {
         "device": torch.cuda.get_device_name(device) if on_gpu else f"{platform.machine()} {device.type}",
         "cores": os.cpu_count(),
@@ -38,7 +38,7 @@ def _version(package: str) -> str:
 
 
 def _commit() -> str:
-    """The commit of the source tree this package runs from, with "-dirty" if the package was changed since."""
+    """Return the commit of the source tree that this package runs from, with "-dirty" if the package has changes."""
     tree = Path(__file__).parents[1]
     if not (tree / ".git").exists():
         return "unknown"
@@ -49,7 +49,7 @@ def _commit() -> str:
 
     try:
         commit = git("describe", "--always")
-        # Changes outside the package do not count: results are written into the tree while it runs.
+        # Changes outside the package do not count: runs write their results into the tree.
         return f"{commit}-dirty" if git("status", "--porcelain", "--", "nonneg") else commit
     except (OSError, subprocess.CalledProcessError):
         return "unknown"

@@ -1,4 +1,4 @@
-"""Packages that only an extra installs."""
+"""Optional packages, which are installed by extras such as `nonneg[timm]`."""
 
 import importlib
 from typing import Any
@@ -8,7 +8,16 @@ from nonneg.messages import one_line
 
 
 def import_extra(package: str, needed_for: str, extra: str | None = None) -> Any:
-    """Import a package that only an extra installs; one sentence says how to install it if it is missing."""
+    """Import an optional package.
+
+    Args:
+        package: the module to import.
+        needed_for: what needs it, for the error message.
+        extra: the extra that installs it, if it has another name.
+
+    Raises:
+        InputError: if it cannot be imported, with the command that installs it.
+    """
     try:
         return importlib.import_module(package)
     except ImportError as error:

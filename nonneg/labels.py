@@ -49,6 +49,8 @@ def label_numbers(values: Any, name: str = "labels") -> tuple[npt.NDArray[np.int
         (array([ 1,  0, -1, -1,  0]), ('9', '10'))
     """
     parsed, labelled = _parse(values)
+    if parsed.ndim != 1:
+        raise InputError(f"{name} has shape {parsed.shape}, expected one label per sample")
     known = parsed[labelled]
     if not len(known):
         raise InputError(f"{name} holds no label, expected at least one labelled sample")

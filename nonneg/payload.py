@@ -175,7 +175,7 @@ def _check_batches(content: memoryview) -> None:
     (https://arrow.apache.org/docs/format/Columnar.html#ipc-file-format) and rejects what `write_table` never writes:
     compressed batches, dictionaries and batches that share their bytes.
     """
-    end = len(content) - 10  # of the footer, before its length and "ARROW1"
+    end = len(content) - 10  # the footer is followed by its length and "ARROW1"
     footer = _target(content, end - _integer(content, end, "<i"))
     if (dictionaries := _field(content, footer, 2)) and _integer(content, _target(content, dictionaries), "<I"):
         raise ValueError("it holds dictionaries")
@@ -187,7 +187,8 @@ def _check_batches(content: memoryview) -> None:
         batch = _target(content, _field(content, message, 2))
         if _integer(content, start, "<i") != -1 or _field(content, batch, 3) or _field(content, message, 4):
             raise ValueError("it holds a compressed record batch or one of an old format")
-        total += _integer(content, _field(content, message, 3), "<q")
+        body = _field(content, message, 3)
+        total += _integer(content, body, "<q") if body else 0
     if total > len(content):
         raise ValueError("its record batches share their bytes")
 
@@ -198,7 +199,7 @@ def _check_batches(content: memoryview) -> None:
 def _integer(content: memoryview, place: int, kind: str) -> int:
     try:
         return int(struct.unpack_from(kind, content, place)[0])
-    except struct.error as error:
+    except (struct.error, OverflowError) as error:
         raise ValueError("an offset points outside the file") from error
 
 

@@ -16,21 +16,21 @@ def claim(folder, overwrite=False):
     return claim_folder(folder, "made.json", MADE, {"log", "model"}, overwrite)
 
 
-def test_a_write_that_fails_leaves_what_was_there(tmp_path):
+def test_a_failed_write_leaves_the_old_content(tmp_path):
     write_atomically(tmp_path / "a", b"old")
     with pytest.raises(RuntimeError), atomic_writer(tmp_path / "a") as file:
-        file.write(b"half of the n")
+        file.write(b"half of the new con")
         raise RuntimeError
     assert (tmp_path / "a").read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_own_results_are_cleared_only_when_asked(tmp_path):
+def test_earlier_results_are_removed_only_with_overwrite(tmp_path):
     folder = claim(tmp_path / "x")
     (folder / "model").mkdir()
     (folder / "model" / "weights").write_text("old")
     (folder / "log").write_text("old")
-    with pytest.raises(InputError, match="pass --overwrite"):
+    with pytest.raises(InputError, match="--overwrite"):
         claim(folder)
     assert (folder / "model" / "weights").read_text() == "old"
     claim(folder, overwrite=True)
@@ -38,7 +38,7 @@ def test_own_results_are_cleared_only_when_asked(tmp_path):
 
 
 @pytest.mark.parametrize("marker", ['{"made_by": "others"}', "{}", "[]", "{"])
-def test_a_folder_made_by_others_is_left_alone(marker, tmp_path):
+def test_a_folder_made_by_another_program_is_left_alone(marker, tmp_path):
     (tmp_path / "made.json").write_text(marker)
     (tmp_path / "log").write_text("theirs")
     with pytest.raises(InputError, match="holds other files"):
@@ -46,7 +46,7 @@ def test_a_folder_made_by_others_is_left_alone(marker, tmp_path):
     assert (tmp_path / "log").read_text() == "theirs"
 
 
-def test_one_foreign_file_protects_the_folder(tmp_path):
+def test_one_other_file_protects_the_whole_folder(tmp_path):
     claim(tmp_path / "x")
     (tmp_path / "x" / "thesis.tex").write_text("years of work")
     (tmp_path / "x" / "log").write_text("old")
@@ -55,7 +55,7 @@ def test_one_foreign_file_protects_the_folder(tmp_path):
     assert (tmp_path / "x" / "log").exists()
 
 
-def test_a_link_to_results_is_followed_and_a_link_inside_is_not(tmp_path):
+def test_a_link_to_the_folder_is_followed_and_links_inside_it_are_not(tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "thesis.tex").write_text("years of work")
     folder = claim(tmp_path / "x")
@@ -66,9 +66,9 @@ def test_a_link_to_results_is_followed_and_a_link_inside_is_not(tmp_path):
     assert (tmp_path / "precious" / "thesis.tex").exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize("out", ["closed", "closed/inside", "n" * 300])
-def test_a_folder_that_cannot_be_had_is_said(out, tmp_path):
+def test_a_folder_that_cannot_be_created_is_named_in_the_error(out, tmp_path):
     (tmp_path / "closed").mkdir(mode=0o700)
     tmp_path.chmod(0o755)
     code = f"""
@@ -86,18 +86,18 @@ except InputError as error:
     assert f"{out} cannot be written: " in done.stdout, done.stderr
 
 
-def test_a_folder_is_locked_by_one_process_and_free_when_it_is_done(tmp_path):
-    with folder_lock(tmp_path), pytest.raises(InputError, match="is being written by another process"):
+def test_a_folder_is_locked_for_one_writer_at_a_time(tmp_path):
+    with folder_lock(tmp_path), pytest.raises(InputError, match=f"{tmp_path} is being written"):
         folder_lock(tmp_path).__enter__()
     with folder_lock(tmp_path):
         pass
 
 
-def test_a_file_system_that_locks_no_folders_is_written_to(tmp_path, monkeypatch):
-    def refuses(*_):
+def test_a_folder_on_a_file_system_without_locks_is_writable(tmp_path, monkeypatch):
+    def fails(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(fcntl, "flock", refuses)
+    monkeypatch.setattr(fcntl, "flock", fails)
     with folder_lock(tmp_path / "out"):
         assert (tmp_path / "out").is_dir()
 

@@ -42,3 +42,8 @@ def test_labels_of_unlabelled_samples_only_are_rejected(values):
     assert not is_labelled(values).any()
     with pytest.raises(InputError, match=r"y\.csv holds no label"):
         label_numbers(values, "y.csv")
+
+
+def test_labels_with_several_columns_are_rejected():
+    with pytest.raises(InputError, match=r"y\.csv .*\(2, 3\)"):
+        label_numbers(np.zeros((2, 3), int), "y.csv")

@@ -30,25 +30,41 @@ def test_a_table_is_read_back(rows, tmp_path):
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])
 def test_a_compressed_table_is_rejected_before_it_is_decompressed(compression, tmp_path):
-    table = pa.table({"id": ["x" * 10_000_000]})
+    table = pa.concat_tables([pa.table({"id": ["x" * 1_000_000]})] * 50)  # 50 MB, of which only 1 MB is in memory now
     entry = write_arrow(tmp_path / "a", table, options=pa.ipc.IpcWriteOptions(compression=compression))
     before = pa.total_allocated_bytes(), pa.default_memory_pool().max_memory()
     with pytest.raises(InputError, match=r"/a is damaged: .*compressed"):
-        open_table(tmp_path, entry, COLUMNS, 1)
+        open_table(tmp_path, entry, COLUMNS, 50)
     assert (pa.total_allocated_bytes(), pa.default_memory_pool().max_memory()) == before
+
+
+def first_batch(content):
+    """The position of the footer's 24 bytes about the first of the file's record batches."""
+    footer = len(content) - 10 - int.from_bytes(content[-10:-6], "little")
+    messages = [match.start() for match in re.finditer(b"\xff\xff\xff\xff", content) if match.start() % 8 == 0]
+    return content.index(messages[1].to_bytes(8, "little"), footer)  # the first message is the schema
 
 
 def test_record_batches_that_share_their_bytes_are_rejected(tmp_path):
     path = tmp_path / "a"
     entry = write_arrow(path, pa.concat_tables([pa.table({"id": [text]}) for text in ("x" * 10_000, "y", "z")]))
     content = path.read_bytes()
-    footer = len(content) - 10 - int.from_bytes(content[-10:-6], "little")
-    messages = [match.start() for match in re.finditer(b"\xff\xff\xff\xff", content) if match.start() % 8 == 0]
-    place = content.index(messages[1].to_bytes(8, "little"), footer)  # of 24 bytes about each batch, after the schema
+    place = first_batch(content)
     path.write_bytes(content[: place + 24] + content[place : place + 24] * 2 + content[place + 72 :])
     assert pa.ipc.open_file(path).read_all()["id"].to_pylist() == ["x" * 10_000] * 3
     with pytest.raises(InputError, match=r"/a is damaged: .*share"):
         open_table(tmp_path, entry, COLUMNS, 3)
+
+
+@pytest.mark.parametrize("offset", [2**63 - 1, 2**40, -(2**40), -(2**63)])
+def test_a_record_batch_outside_the_file_is_rejected(offset, tmp_path):
+    path = tmp_path / "a"
+    entry = write_arrow(path, pa.table({"id": ["x"]}))
+    content = path.read_bytes()
+    place = first_batch(content)
+    path.write_bytes(content[:place] + offset.to_bytes(8, "little", signed=True) + content[place + 8 :])
+    with pytest.raises(InputError, match="/a is damaged"):
+        open_table(tmp_path, entry, COLUMNS, 1)
 
 
 def test_a_table_of_other_columns_or_rows_is_rejected(tmp_path):

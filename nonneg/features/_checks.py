@@ -5,15 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
 
 from nonneg.errors import InputError
 from nonneg.labels import UNLABELLED, is_labelled
 from nonneg.messages import one_line
-
-Array = npt.NDArray[Any]
+from nonneg.payload import Array
 
 
 def checked_codes(codes: Any) -> Any:

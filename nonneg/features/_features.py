@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from nonneg.codes import EPSILON, active_units, row_lengths, unit_rows
+from nonneg.codes import EPSILON, active_units, row_lengths
 from nonneg.errors import InputError
 from nonneg.features._card import Card
 from nonneg.features._checks import (
-    Array,
     checked_codes,
     checked_label_names,
     checked_labels,
@@ -26,6 +25,7 @@ from nonneg.features._checks import (
 from nonneg.features._names import checked_names
 from nonneg.features._pixels import checked_pixels, encode_png
 from nonneg.labels import is_labelled
+from nonneg.payload import Array
 
 _BLOCK = 16_384  # rows of a memory map that are read at a time
 
@@ -328,9 +328,10 @@ class Features:
         """`(samples,)` lengths and `(features,)` expected activation in float64, computed in blocks of rows."""
         lengths, expected = np.zeros(len(self)), np.zeros(self.shape[1])
         for start in range(0, len(self), _BLOCK):
-            block = self._codes[start : start + _BLOCK]
-            lengths[start : start + _BLOCK] = row_lengths(block)
-            expected += unit_rows(block).sum(axis=0)
+            block = self._codes[start : start + _BLOCK].astype(np.float64)
+            lengths[start : start + _BLOCK] = length = row_lengths(block)
+            # The sum of unit rows, as one product: faster than scaling every row.
+            expected += block.T @ np.divide(1, length, out=np.zeros_like(length), where=length > 0)
         freeze(lengths, expected := expected / len(self))
         return lengths, expected
 

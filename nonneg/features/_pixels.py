@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from nonneg.errors import InputError
-from nonneg.features._checks import Array, freeze
+from nonneg.features._checks import freeze
+from nonneg.payload import Array
 
 
 def checked_pixels(pixels: Any, samples: int) -> Array:

@@ -16,11 +16,10 @@ from nonneg.durable import (
 )
 from nonneg.errors import InputError
 from nonneg.features import _names
-from nonneg.features._checks import Array
 from nonneg.features._features import Features
 from nonneg.features._meta import META, PAYLOAD, Meta, is_features
 from nonneg.features._names import NameJournal
-from nonneg.payload import Entry, Hashing, single_writer, write_array, write_table
+from nonneg.payload import Array, Entry, Hashing, single_writer, write_array, write_table
 
 
 def save(features: Features, folder: Path, overwrite: bool) -> Path:

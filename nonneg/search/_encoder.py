@@ -1,11 +1,11 @@
-"""Codes of new samples: an image through a trained run; a vector or a text through a run of `nonneg convert`."""
+"""Codes of new samples, made by the model of a run of `nonneg train` or `nonneg convert`."""
 
 import io
 import json
 import threading
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,9 +16,8 @@ from nonneg.extras import import_extra
 from nonneg.features import Features
 from nonneg.messages import one_line
 
-Kind = Literal["image", "vector", "text"]
-_MOST_PIXELS = 50_000_000  # of an image that is resized before the network sees it
-_MOST_PIXELS_UNRESIZED = 1_000_000
+_MOST_BYTES = 256 << 20  # of an image file
+_MOST_PIXELS = 50_000_000  # of an image
 
 
 def encoder_for(features: Features, run: str | Path, sentence_model: str | None = None) -> "Encoder":
@@ -28,26 +27,27 @@ def encoder_for(features: Features, run: str | Path, sentence_model: str | None 
 
     Args:
         features: the codes will have their layer, and their selection and order of columns.
-        run: the run that made the features: a run trained on images or a run of `nonneg convert`; the folder of its
-            model or `hub:owner/name` work as well.
+        run: the run that made the features: a run of `nonneg train` or `nonneg convert`; the folder of its model or
+            `hub:owner/name` work as well.
         sentence_model: the sentence-transformers model that made the vectors of a run of `nonneg convert`; with it
             the encoder takes texts instead of vectors.
     """
     described = _description(run)
     if "encoder" in described:
-        is_projected = features.layer == "projector" and described.get("projector_depth") != 0
-        kind: Kind = "image"
-        width = described.get("features") if is_projected else None  # the width of an encoder is known once it is built
+        is_encoder = features.layer == "encoder" or described.get("projector_depth") == 0
+        width = described.get("encoder_width" if is_encoder else "features")  # None or 0: known once it is loaded
+        name = str(described.get("modality", {}).get("name", "images"))
+        kind = {"images": "image", "texts": "text"}.get(name, name)
     elif described.get("nonneg") == "NonNegativeEmbedding":
         if features.layer == "encoder":
             raise InputError(f"the features are of layer encoder, expected projector, the only layer of {run}")
         kind, width = "vector" if sentence_model is None else "text", described.get("features")
     else:
         found = described.get("nonneg", "another model")
-        raise InputError(f"{run} holds {found}, expected a run trained on images or a run of nonneg convert")
-    if isinstance(width, int):
+        raise InputError(f"{run} holds {found}, expected a run of nonneg train or nonneg convert")
+    if isinstance(width, int) and width:
         _check_width(features, width, str(run))
-    return Encoder(features, str(run), kind, sentence_model)
+    return Encoder(features, str(run), kind, is_trained="encoder" in described, sentence_model=sentence_model)
 
 
 def select_columns(codes: Any, features: Features, model: str = "the model") -> Any:
@@ -83,13 +83,15 @@ class Encoder:
     """Makes codes of new samples for a set of features. Use `encoder_for` to create one.
 
     Attributes:
-        kind: what it takes: "image", "vector" or "text".
+        kind: what it takes: "image", "vector", "text", or the name of another modality.
         run: the run whose model it uses.
     """
 
-    def __init__(self, features: Features, run: str, kind: Kind, sentence_model: str | None) -> None:
+    def __init__(
+        self, features: Features, run: str, kind: str, *, is_trained: bool, sentence_model: str | None
+    ) -> None:
         self.kind, self.run = kind, run
-        self._features, self._sentence_model = features, sentence_model
+        self._features, self._is_trained, self._sentence_model = features, is_trained, sentence_model
         self._lock = threading.Lock()
 
     def codes(self, sample: Any) -> sp.csr_array:
@@ -97,22 +99,28 @@ class Encoder:
 
         Args:
             sample: an image as the bytes of its file or as a path; a vector as numbers or as the path of a file
-                that holds one; a text as a string.
+                that holds one; a text as a string; for another modality, what its `read` takes.
         """
         with self._lock:
-            if self.kind == "image":
-                codes = image_codes(_image_bytes(sample), self._model, self._features.layer, _image_name(sample))
-            else:
-                vector = self._sentence_vector(sample) if self.kind == "text" else _vector(sample)
-                if vector.shape[1] != self._model.n_features_in_:
-                    found = f"the {self.kind} has {vector.shape[1]} numbers"
-                    raise InputError(f"{found}, expected {self._model.n_features_in_}, as {self.run} was fitted on")
-                codes = self._model.transform(vector)
+            codes = self._trained_codes(sample) if self._is_trained else self._converted_codes(sample)
         return sp.csr_array(select_columns(codes, self._features, self.run))
+
+    def _trained_codes(self, sample: Any) -> Any:
+        content = _image_bytes(sample) if self.kind == "image" else sample
+        if not hasattr(self._model, "modality"):  # models before modalities; goes when they are merged
+            return image_codes(content, self._model, self._features.layer, "the image")
+        return self._model.embed(self._model.modality.read(content), self._features.layer, media=False).codes
+
+    def _converted_codes(self, sample: Any) -> Any:
+        vector = self._sentence_vector(sample) if self.kind == "text" else _vector(sample)
+        if vector.shape[1] != self._model.n_features_in_:
+            found = f"the {self.kind} has {vector.shape[1]} numbers"
+            raise InputError(f"{found}, expected {self._model.n_features_in_}, as {self.run} was fitted on")
+        return self._model.transform(vector)
 
     @cached_property
     def _model(self) -> Any:
-        if self.kind == "image":
+        if self._is_trained:
             from nonneg.models import load
 
             return load(self.run)
@@ -157,47 +165,37 @@ def _description(run: str | Path) -> dict[str, Any]:
     return described
 
 
-def _image_name(sample: Any) -> str:
-    return "the image" if isinstance(sample, bytes) else str(sample)
-
-
 def _image_bytes(sample: bytes | str | Path) -> bytes:
-    from nonneg.modalities.images.sources._decode import MOST_BYTES, too_long
+    """Return the content of an image file after checking its size, which may be far larger than its file."""
+    from PIL import Image
 
-    if isinstance(sample, bytes):
-        return sample
-    path = Path(sample)
-    with read_errors_as_input_errors(path):
-        if path.exists() and not path.is_file():
-            raise InputError(f"{path} is not a regular file, expected an image")
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"{path} is no image: {too_long(path.stat().st_size)}")
-        return path.read_bytes()
+    name, content = "the image", sample
+    if not isinstance(content, bytes):
+        name, path = str(sample), Path(str(sample))
+        with read_errors_as_input_errors(path):
+            if path.exists() and (not path.is_file() or path.stat().st_size > _MOST_BYTES):
+                raise InputError(f"{path} is not a regular file of at most {_MOST_BYTES:,} bytes, expected an image")
+            content = path.read_bytes()
+    try:
+        with Image.open(io.BytesIO(content)) as opened:
+            width, height = opened.size
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise InputError(f"{name} cannot be read as an image, expected a file such as PNG or JPEG") from error
+    if width * height > _MOST_PIXELS:
+        raise InputError(f"{name} has {width} x {height} pixels, expected at most {_MOST_PIXELS:,} in all")
+    return content
 
 
 def image_codes(content: bytes, model: Any, layer: Any, name: str) -> Any:
-    """Return a model's output `(1, width)` for an encoded image, resized and cropped as for the model's training.
-
-    Args:
-        content: the bytes of an image file.
-        model: a trained model.
-        layer: "encoder" or "projector".
-        name: the name of the image in error messages.
-    """
+    """Return a model's output `(1, width)` for an encoded image, resized and cropped as for the model's training."""
     from PIL import Image
 
     from nonneg.modalities.images.sources._decode import BrokenImageError, decode
     from nonneg.models import source_for
 
-    size = model.config.resize or model.config.image_size
     try:
-        with Image.open(io.BytesIO(content)) as opened:
-            width, height = opened.size
-        most = _MOST_PIXELS if size else _MOST_PIXELS_UNRESIZED
-        if width * height > most:
-            raise InputError(f"{name} has {width} x {height} pixels, expected at most {most:,} in all")
-        pixels = decode(content, size)
-    except (BrokenImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:
+        pixels = decode(content, model.config.resize or model.config.image_size)
+    except BrokenImageError as error:
         raise InputError(f"{name} cannot be read as an image: {one_line(error)}") from error
     if model.config.channels == 1:
         pixels = np.asarray(Image.fromarray(pixels).convert("L"))[..., None]

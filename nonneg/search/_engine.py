@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import scipy.sparse as sp
 
@@ -51,23 +51,36 @@ class Found:
     scores: Array
 
 
-class Engine(Protocol):
+class Engine:
     """Finds the rows of a `Table` with the largest inner products. A request it cannot serve is an `InputError`.
 
-    Its stored codes hold only active entries, so an entry is active if and only if it is stored.
+    Its stored codes hold only active entries, so an entry is active if and only if it is stored. The defaults below are
+    those of an engine that stores nothing beside the table.
     """
 
     name: ClassVar[str]
-    keeps_lists: ClassVar[bool]
+    keeps_lists: ClassVar[bool] = True
     """Whether the table holds the codes; if not, the engine stores them itself."""
-    settings: ClassVar[tuple[str, ...]]
+    settings: ClassVar[tuple[str, ...]] = ()
     """Names of the settings that `build` takes."""
+
+    @classmethod
+    def build(cls, table: "Table", codes: sp.csr_array) -> "Engine":
+        """Index the codes of a table's rows."""
+        return cls()
+
+    @classmethod
+    def open(cls, folder: Path, table: "Table", settings: Mapping[str, Any], files: Mapping[str, Entry]) -> "Engine":
+        """Open what `store` wrote; `settings` also holds the `uri` that the user gave, or an empty string."""
+        return cls()
 
     def search(self, table: "Table", queries: Lists, k: int, where: Where) -> Found:
         """Return the best rows of each query with a score above 0, ties in order of rows."""
+        raise NotImplementedError
 
     def values(self, table: "Table", rows: Array, features: Array) -> Array:
         """Return the stored values `(rows, features)` of these rows and features in float64."""
+        return table.values(rows, features)
 
     def add(self, first: int, codes: sp.csr_array, labels: Array | None) -> None:
         """Add rows `first`, `first + 1`, …, replacing any that an interrupted call has left there."""
@@ -77,6 +90,7 @@ class Engine(Protocol):
 
     def store(self, folder: Path) -> tuple[Mapping[str, Any], Mapping[str, Entry]]:
         """Write the engine's data to a folder; return its settings and its files there."""
+        return {}, {}
 
     def close(self) -> None:
         """Release connections and temporary files."""

@@ -150,13 +150,10 @@ def _encoder(features: Features, kind: str, run: str | Path | None, sentence_mod
     if run is None:
         raise InputError(f"{kind} is given without a run to encode it, expected the run that made the features")
     encoder = encoder_for(features, run, sentence_model)
-    if encoder.kind == kind:
-        return encoder
-    if encoder.kind == "image":
-        raise InputError(f"{kind} is given, but {run} was trained on images, expected an image")
-    if kind == "text":
-        raise InputError("text is given without a sentence model, expected the one that made the vectors")
-    raise InputError(f"image is given, but {run} was fitted on vectors, expected a vector, or a text and its model")
+    if encoder.kind != kind:
+        hint = ", or a text and its sentence model" if encoder.kind == "vector" else ""
+        raise InputError(f"{kind} is given, but {run} encodes a new {encoder.kind}, expected one{hint}")
+    return encoder
 
 
 def feature_number(features: Features, given: Feature) -> int:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,7 +21,7 @@ from nonneg.errors import InputError
 from nonneg.extras import import_extra
 from nonneg.messages import one_line
 from nonneg.payload import Array, Entry
-from nonneg.search._engine import Found, Where
+from nonneg.search._engine import Engine, Found, Where
 from nonneg.search._rank import checked_mask
 from nonneg.search._table import Table
 
@@ -32,16 +32,16 @@ _QUERIES = 256  # queries per search
 _open_databases: Counter[Path] = Counter()  # Milvus Lite runs one server per file, shared by this process
 
 
-class Milvus:
+class Milvus(Engine):
     """A collection that holds each row's number, label, active features and code.
 
     If a cluster requires a login, set its token in the environment variable MILVUS_TOKEN. The token is not saved, and
     it is sent only to an address that the user gave, never to one that an index's folder names.
     """
 
-    name: ClassVar[str] = "milvus"
-    keeps_lists: ClassVar[bool] = False
-    settings: ClassVar[tuple[str, ...]] = ("uri",)
+    name = "milvus"
+    keeps_lists = False
+    settings = ("uri",)
 
     def __init__(self, uri: str, collection: str, database: Path | None, temporary: bool = False) -> None:
         self._uri, self._collection, self._database, self._temporary = uri, collection, database, temporary

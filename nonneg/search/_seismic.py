@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,7 +16,7 @@ from nonneg.errors import InputError
 from nonneg.extras import import_extra
 from nonneg.messages import one_line
 from nonneg.payload import Array, Entry, adopted, new_name
-from nonneg.search._engine import Found, Where
+from nonneg.search._engine import Engine, Found, Where
 from nonneg.search._files import checked_content, damaged
 from nonneg.search._scoring import cores
 from nonneg.search._table import Table
@@ -24,16 +24,15 @@ from nonneg.search._table import Table
 _FEW_FEATURES = 2**16  # from this number of features on, Seismic needs its large variant
 
 
-class Seismic:
+class Seismic(Engine):
     """Scans only the promising blocks of the inverted lists. It supports neither changes nor filters.
 
     Seismic stores values in half precision and returns a batch in any order: hits are matched to their queries by
     name and scored again with the values of the table.
     """
 
-    name: ClassVar[str] = "seismic"
-    keeps_lists: ClassVar[bool] = True
-    settings: ClassVar[tuple[str, ...]] = ("postings", "heap_factor", "query_features")
+    name = "seismic"
+    settings = ("postings", "heap_factor", "query_features")
 
     def __init__(self, index: Any, features: int, settings: Mapping[str, Any]) -> None:
         self._index, self._settings = index, dict(settings)
@@ -112,9 +111,6 @@ class Seismic:
         order = np.lexsort((rows, -scores), axis=1)
         return Found(np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1))
 
-    def values(self, table: Table, rows: Array, features: Array) -> Array:
-        return table.values(rows, features)
-
     def add(self, first: int, codes: sp.csr_array, labels: Array | None) -> None:
         raise InputError("engine seismic cannot add rows, expected engine exact or milvus")
 
@@ -127,9 +123,6 @@ class Seismic:
             self._index.save(str(temporary))
             written = temporary.with_name(f"{temporary.name}.index.seismic")
         return self._settings, {"seismic": adopted(written, "seismic", "seismic")}
-
-    def close(self) -> None:
-        pass
 
 
 def _seismic() -> Any:

@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
+from nonneg.durable import with_checksum
 from nonneg.errors import InputError
 from nonneg.features import Features, verify
 from nonneg.payload import single_writer
@@ -138,8 +140,6 @@ def test_loading_anything_else_gives_an_error_in_one_line(foreign, features, tmp
     ],
 )
 def test_a_hostile_meta_with_a_valid_hash_is_rejected(field, value, features, tmp_path):
-    from nonneg.durable import with_checksum
-
     folder = features.save(tmp_path / "x.features")
     content = json.loads((folder / "meta.json").read_text())
     content.pop("sha256")
@@ -147,6 +147,27 @@ def test_a_hostile_meta_with_a_valid_hash_is_rejected(field, value, features, tm
     (folder / "meta.json").write_bytes(with_checksum(content))
     with pytest.raises(InputError, match=r"meta\.json is damaged: its fields"):
         Features.load(folder)
+
+
+def test_a_compressed_table_of_samples_is_rejected_before_it_takes_memory(features, tmp_path):
+    folder = features.save(tmp_path / "x.features")
+    meta = json.loads((folder / "meta.json").read_text())
+    meta.pop("sha256")
+    entry = meta["files"]["samples"]
+    row = pa.table({"text": pa.array(["x" * 2_000_000], pa.large_string())})
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with (
+        pa.OSFile(str(folder / entry["file"]), "wb") as file,
+        pa.ipc.new_file(file, row.schema, options=options) as new,
+    ):
+        new.write_table(pa.concat_tables([row] * 30))  # 60 MB, of which only 2 MB are in memory now
+    entry["bytes"] = (folder / entry["file"]).stat().st_size
+    assert entry["bytes"] < 100_000
+    (folder / "meta.json").write_bytes(with_checksum(meta))
+    peak = pa.default_memory_pool().max_memory()
+    with pytest.raises(InputError, match=f"{entry['file']} is damaged: .*compressed"):
+        Features.load(folder)
+    assert pa.default_memory_pool().max_memory() == peak
 
 
 def test_a_second_writer_is_rejected(features, tmp_path):

@@ -134,7 +134,7 @@ def test_a_text_gets_the_code_of_its_sentence_vector(converted, tmp_path):
 
 def test_an_input_of_another_kind_than_the_run_takes_is_an_error(trained, converted):
     query = Query(vector=str(converted / "one.npy"))
-    with pytest.raises(InputError, match=r"vector is given, but .*run was trained on images"):
+    with pytest.raises(InputError, match=r"vector is given, but .*run encodes a new image"):
         search_folder(trained / "digits-projector.features", query, run=str(trained / "run"))
 
 
@@ -144,8 +144,8 @@ def test_an_input_of_another_kind_than_the_run_takes_is_an_error(trained, conver
         ({"vector": "v.npy"}, "run", r"v.npy.*\(200, 24\).*one vector"),
         ({"vector": "nowhere.npy"}, "run", "nowhere.npy"),
         ({"vector": "short.npy"}, "run", "vector has 3 numbers, expected 24"),
-        ({"text": "moon"}, "run", "text is given without a sentence model"),
-        ({"image": "one.npy"}, "run", "image is given, but .*run was fitted on vectors"),
+        ({"text": "moon"}, "run", "text is given.*sentence model"),
+        ({"image": "one.npy"}, "run", "image is given.*run encodes a new vector"),
         ({"vector": "one.npy"}, "nowhere", "nowhere holds no model"),
     ],
 )

@@ -109,9 +109,10 @@ class Explorer:
         return encoded(features, encoder.codes(sample).toarray()[0])
 
     def _input_kind(self, number: int) -> answers.Kind | None:
-        """What the encoder of a set takes on the page, which cannot send vectors."""
+        """What the encoder of a set takes on the page, which sends only images and texts."""
         encoder = self.encoders[number]
-        return None if encoder is None or encoder.kind == "vector" else encoder.kind
+        kinds: dict[str, answers.Kind] = {"image": "image", "text": "text"}
+        return None if encoder is None else kinds.get(encoder.kind)
 
     def comparison(self) -> answers.Comparison:
         if len(self.sets) < 2:

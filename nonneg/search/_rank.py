@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from nonneg.errors import InputError
 from nonneg.features import Features
@@ -37,7 +38,7 @@ def rank(
     """
     if type(k) is not int or k < 1:
         raise InputError(f"k is {k!r}, expected a whole number, at least 1")
-    scores = _codes(features, None, cosine).astype(np.float64) @ _checked_query(features, query)
+    scores = _codes(features, None, cosine) @ _checked_query(features, query)
     if allowed is not None:
         scores = np.where(checked_mask("allowed", allowed, len(features)), scores, 0)
     k = min(k, len(scores))
@@ -59,7 +60,7 @@ def contributions(features: Features, query: Any, row: int, cosine: bool = True)
         ([0, 2], [0.6, 0.4])
     """
     code = _codes(features, [row], cosine)
-    values = _checked_query(features, query)[code.indices] * code.data.astype(np.float64)
+    values = _checked_query(features, query)[code.indices] * code.data
     return code.indices[values != 0].astype(np.int64), values[values != 0]
 
 
@@ -85,9 +86,12 @@ def checked_mask(name: str, mask: Any, rows: int) -> Array:
 
 
 def _codes(features: Features, rows: Any, cosine: bool) -> Any:
+    """Return codes rounded to float32, as float64. The indices of `units` are shared, because copying them is slow."""
     codes = features.units if cosine else features.codes
     codes = codes if rows is None else codes[rows]
-    return codes.astype(np.float32) if cosine else ranked_codes(codes, cosine=False)
+    csr = codes if cosine else ranked_codes(codes, cosine=False)
+    rounded = csr.data.astype(np.float32, copy=False).astype(np.float64)
+    return sp.csr_array((rounded, csr.indices, csr.indptr), shape=csr.shape)
 
 
 def _checked_query(features: Features, query: Any) -> Array:

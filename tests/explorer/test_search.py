@@ -24,7 +24,6 @@ def codes():
     return dense.astype(np.float32)
 
 
-@pytest.mark.xfail(reason="until nonneg search ranks by cosine", strict=False)
 @pytest.mark.parametrize(
     ("query", "arguments"),
     [

@@ -121,7 +121,7 @@ def test_damaged_figures_are_reported_by_file(step, done, plan, tmp_path):
     out, page = done
     shutil.copytree(out / "runs/done", tmp_path / "runs/done")
     study = Study(plan, tmp_path / "runs", page)
-    assert [step for step in study.steps() if study.read(step) is None] == []
+    assert [step for step, _ in study.steps() if study.read(step) is None] == []
     for text in ("[]", '{"CL": 3}', "3", "{"):
         (tmp_path / f"runs/done/{step}.json").write_text(text)
         with pytest.raises(InputError, match=rf"{step}\.json is damaged"):

@@ -1,8 +1,9 @@
-# Everything runs in .venv, made from pinned versions. The two commands: make demo, make test.
+# Everything runs in .venv, which is made from pinned versions. The main commands: make demo, make test.
 PYTHON ?= python3
 BIN := .venv/bin
+RELEASE := build/release
 
-.PHONY: demo test check test-slow test-gpu bench clean
+.PHONY: demo test check test-slow test-release test-gpu bench clean
 
 demo: .venv/ready
 	$(BIN)/nonneg demo --overwrite
@@ -19,6 +20,15 @@ check: .venv/ready
 test-slow: .venv/ready
 	$(BIN)/pytest -q -m slow
 
+# Before a release: the slow tests, then the demo from a wheel in a fresh environment.
+test-release: test-slow
+	rm -rf $(RELEASE)
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(RELEASE) .
+	$(PYTHON) -m venv $(RELEASE)/venv
+	$(RELEASE)/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(RELEASE)/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(RELEASE)/*.whl
+	cd $(RELEASE) && venv/bin/nonneg demo --epochs 2 && test -s runs/demo/report.html
+
 test-gpu: .venv/ready
 	$(BIN)/pytest -q -m gpu
 
@@ -26,7 +36,7 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.losses
 	$(BIN)/python -m benchmarks.digits
 
-# torch first: what depends on it then takes the build that is there.
+# torch comes first, so that packages that depend on it use the installed build.
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "nonneg needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv

@@ -1,10 +1,10 @@
-"""CL and NCL on CIFAR-10 by the paper's recipe: what both layers know, and how readable they are.
+"""CL and NCL on CIFAR-10 with the paper's recipe: accuracy of both layers and interpretability of the features.
 
     python -m benchmarks.cifar10 --data cifar10.tar --epochs 200
     python -m benchmarks.cifar10 --data cifar10.tar --epochs 30 --seeds 0 1 2 --only CL --views ours pillow
 
-With `--views pillow` the views are Pillow's, made one by one by loader processes; network, loss,
-optimiser, schedule and order of samples are the same. Run folders stay under --out.
+With `--views pillow`, loader processes make the views one by one with Pillow; network, loss, optimiser,
+schedule and order of samples are the same. Run folders are kept under --out.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from torch.utils.data import DataLoader, Dataset
 from benchmarks import pillow_views
 from benchmarks.hardware import described
 from nonneg import losses, metrics
+from nonneg.devices import choose_device
 from nonneg.evaluate import linear_probe
 from nonneg.modalities import Source
 from nonneg.modalities.images import open_source
@@ -39,23 +40,23 @@ ROWS = {
     "precision_at_10": "precision@10, projector",
     "class_consistency": "class consistency",
     "class_consistency_supported": "class consistency, 10 or more active",
-    "class_consistency_floor": "its chance floor",
+    "class_consistency_floor": "chance floor",
     "sparsity": "sparsity",
     "live": "live features",
     "seconds": "seconds of training",
-    "views_per_second": "views a second, median epoch",
+    "views_per_second": "views per second, median epoch",
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", required=True, help="CIFAR-10, in any form that nonneg reads")
+    parser.add_argument("--data", required=True, help="CIFAR-10, in any format that nonneg reads")
     parser.add_argument("--epochs", type=int, default=200)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--only", choices=["CL", "NCL"], nargs="+", default=["CL", "NCL"])
     parser.add_argument("--views", choices=["ours", "pillow"], nargs="+", default=["ours"])
     parser.add_argument("--workers", type=int, default=min(16, os.cpu_count() or 1))
-    parser.add_argument("--out", type=Path, help="folder for the runs; a temporary one if left out")
+    parser.add_argument("--out", type=Path, help="folder for the runs; by default a temporary one")
     arguments = parser.parse_args()
     out = arguments.out or Path(tempfile.mkdtemp())
     print(described())
@@ -95,8 +96,8 @@ def _cell(values: list[float]) -> str:
 
 
 def measured(run: Path, config: TrainConfig) -> dict[str, float]:
-    """On the test split; the probe is fitted on the training split."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    """Measure a run on the test split; the probe is fitted on the training split."""
+    device = str(choose_device())
     model = load(run)
     known = model.embed(open_source(config.data, "train"), "both", device=device, media=False)
     tested = model.embed(open_source(config.data, "test"), "both", device=device, media=False)
@@ -115,7 +116,7 @@ def measured(run: Path, config: TrainConfig) -> dict[str, float]:
 
 
 class PillowBatches(Dataset[torch.Tensor]):
-    """Item (epoch, rows): the two views of these samples, `(2 * batch, height, width, channels)` uint8."""
+    """Item (epoch, rows) holds two views of these samples, `(2 * batch, height, width, channels)` uint8."""
 
     def __init__(self, source: Source, config: TrainConfig) -> None:
         self.source, self.config = source, config
@@ -127,7 +128,7 @@ class PillowBatches(Dataset[torch.Tensor]):
         views = []
         for view in (0, 1):
             for row in rows.tolist():
-                # Numbers of their own, from Python's generator: nothing of nonneg.modalities.images.views takes part.
+                # Random numbers from Python's generator, independent of nonneg.modalities.images.views.
                 rng = random.Random(f"{self.config.seed}/{epoch}/{row}/{view}")
                 drawn = pillow_views.parameters(self.config.views, height, width, rng)
                 picture = Image.fromarray(np.asarray(self.source.images[row]))
@@ -136,8 +137,8 @@ class PillowBatches(Dataset[torch.Tensor]):
 
 
 def train_with_pillow(config: TrainConfig, run: Path, workers: int) -> float:
-    """The recipe with views made by loader processes; the model is saved where a run has it. Views a second."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    """Train with views made by loader processes, save the model as a run does, and return views per second."""
+    device = choose_device()
     torch.backends.cudnn.benchmark = True
     source = open_source(config.data, "train")
     steps_per_epoch = len(source) // config.batch_size

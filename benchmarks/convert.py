@@ -1,11 +1,11 @@
-"""`NonNegativeEmbedding` against what it is made of, and its fit against scikit-learn's factorisations.
+"""Speed of `NonNegativeEmbedding` compared with its building blocks and with scikit-learn's factorisations.
 
     python -m benchmarks.convert
     python -m benchmarks.convert --vectors agnews-minilm.npz:description --labels agnews-minilm.npz:label
 
-Without vectors: `transform` against the bare matrix product and `torch.topk` of the same size, `fit` against
-MiniBatchNMF and MiniBatchDictionaryLearning at 100,000 x 384, and how much memory a fit on a memory map of
-1,000,000 x 384 adds. With them: the glass-box classifier beside logistic regression on the raw vectors.
+Without vectors: `transform` is compared with a matrix product and `torch.topk` of the same size, `fit` with
+MiniBatchNMF and MiniBatchDictionaryLearning at 100,000 x 384, and the additional memory of a fit on a memory map
+of 1,000,000 x 384 is measured. With vectors: `NonNegativeClassifier` is compared with logistic regression.
 """
 
 import argparse
@@ -31,7 +31,7 @@ WIDTH, FEATURES, ACTIVE = 384, 1536, 32
 
 
 def seconds(work: Any, repeats: int = 5) -> float:
-    """The median of one call."""
+    """Return the median time of a call."""
     work()
     times = []
     for _ in range(repeats):
@@ -48,7 +48,7 @@ def once(work: Any) -> float:
 
 
 def clustered(rows: int, seed: int = 0) -> Any:
-    """Vectors around 200 centres, of length 1."""
+    """Return unit vectors around 200 centres."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(200, WIDTH)).astype(np.float32)
     x = centres[rng.integers(200, size=rows)] + 0.7 * rng.standard_normal((rows, WIDTH), np.float32)
@@ -84,7 +84,7 @@ def fitting(rows: int) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             taken = once(work)
-        print(f"  {name}: {taken:.1f} s, {taken / ours:.2f}x ours", flush=True)
+        print(f"  {name}: {taken:.1f} s, {taken / ours:.2f}x the time of nonneg", flush=True)
 
 
 def memory(rows: int) -> None:
@@ -95,7 +95,9 @@ def memory(rows: int) -> None:
             target[start : start + 50_000] = clustered(min(50_000, rows - start), start)
         target.flush()
         del target
-        NonNegativeEmbedding(FEATURES, ACTIVE, max_iter=2, random_state=0).fit(clustered(2000))  # torch's own share
+        NonNegativeEmbedding(FEATURES, ACTIVE, max_iter=2, random_state=0).fit(
+            clustered(2000)
+        )  # allocates torch's own memory
         before, most, done = anonymous(), [0.0], threading.Event()
 
         def watch() -> None:
@@ -107,18 +109,17 @@ def memory(rows: int) -> None:
         NonNegativeEmbedding(FEATURES, ACTIVE, max_iter=50, random_state=0).fit(np.load(path, mmap_mode="r"))
         done.set()
         watcher.join()
-        print(
-            f"fit on a memory map of {rows:,} x {WIDTH}: at most {max(most) - before:.0f} MB more of anonymous memory"
-        )
+        added = max(most) - before
+        print(f"fit on a memory map of {rows:,} x {WIDTH}: at most {added:.0f} MB of additional anonymous memory")
 
 
 def anonymous() -> float:
-    """Megabytes of memory that no file backs."""
+    """Return the megabytes of memory that are not backed by a file."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("RssAnon:")[1].split()[0]) / 1024
 
 
-def glass_box(vectors: str, labels: str) -> None:
+def classifying(vectors: str, labels: str) -> None:
     x, y = np.asarray(open_vectors(vectors), np.float32), read_column(labels)
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0)).numpy()
     train, test = order[: len(x) * 4 // 5], order[len(x) * 4 // 5 :]
@@ -126,18 +127,18 @@ def glass_box(vectors: str, labels: str) -> None:
     print(f"logistic regression on the raw vectors: {plain.score(x[test], y[test]):.4f}")
     for seed in range(3):
         classifier = NonNegativeClassifier(random_state=seed).fit(x[train], y[train])
-        print(f"glass box, seed {seed}: {classifier.score(x[test], y[test]):.4f}", flush=True)
+        print(f"NonNegativeClassifier, seed {seed}: {classifier.score(x[test], y[test]):.4f}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--vectors", help="a file of vectors, for the glass box")
-    parser.add_argument("--labels", help="its labels")
+    parser.add_argument("--vectors", help="a file of vectors, for NonNegativeClassifier")
+    parser.add_argument("--labels", help="the labels of the vectors")
     parser.add_argument("--rows", type=int, default=100_000)
     arguments = parser.parse_args()
     print(described())
     if arguments.vectors:
-        glass_box(arguments.vectors, arguments.labels)
+        classifying(arguments.vectors, arguments.labels)
         return
     transforming()
     memory(10 * arguments.rows)

@@ -1,4 +1,4 @@
-"""The demo over seeds: what must hold on digits, as means with their spread.
+"""The demo on digits over several seeds: means and standard deviations.
 
 python -m benchmarks.digits [--seeds 0 1 2] [--out FOLDER]
 """
@@ -16,7 +16,7 @@ ROWS = {
     "probe_projector": "linear probe, projector",
     "class_consistency": "class consistency",
     "class_consistency_supported": "class consistency, 10 or more active",
-    "class_consistency_floor": "its chance floor",
+    "class_consistency_floor": "chance floor",
     "sparsity": "sparsity",
     "correlation": "correlation",
     "effective_rank": "effective rank",
@@ -30,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, default=Path(tempfile.mkdtemp()))
-    parser.add_argument("--page", type=Path, help="write the result there as Markdown")
+    parser.add_argument("--page", type=Path, help="also write the result to this Markdown file")
     arguments = parser.parse_args()
     pairs = [demo("digits", arguments.out / f"seed-{seed}", seed) for seed in arguments.seeds]
     page = described(pairs, arguments.seeds)
@@ -54,15 +54,16 @@ def described(pairs: list[list[Outcome]], seeds: list[int]) -> str:
             for key, label in ROWS.items()
         ),
         "",
-        f"- **Data**: scikit-learn's digits, 1,400 to train on, figures on {len(pairs[0][0].projector)} held out.",
+        f"- **Data**: scikit-learn's digits: 1,400 training samples; figures on {len(pairs[0][0].projector)} held-out"
+        " samples.",
         f"- **Training**: recipe `digits`, {config.epochs} epochs, batch {config.batch_size}; CL is the same with"
         ' `rectify = "none"`.',
-        "- **Selection**: the recipe's views and width were settled by hand while looking at held-out figures of"
-        " seeds 0 and 1, for CL and NCL alike; no epoch and no seed was chosen by its figures.",
-        "- **Layer**: projector output, except where the table says encoder.",
+        "- **Selection**: the recipe's views and width were chosen by hand while looking at held-out figures of"
+        " seeds 0 and 1, for both CL and NCL; no epoch and no seed was selected by its figures.",
+        "- **Layer**: projector output, unless the table says encoder.",
         "- **Probe**: logistic regression on cached features; regularisation chosen on a fifth of the training set.",
-        "- **Class consistency**: active means above 1e-5 of the sample's length; the floor is the same activations"
-        " under permuted labels.",
+        "- **Class consistency**: active means above 1e-5 of the sample's length; the floor is computed from the"
+        " same activations with permuted labels.",
         f"- **Hardware**: {made['device']}, {made['cores']} cores, {made['threads']} threads.",
         f"- **Software**: Python {made['python']}, {packages}; commit {made['commit']}.",
         f"- **Command**: `python -m benchmarks.digits --seeds {shown}`",

@@ -1,8 +1,8 @@
-"""The explorer on 100,000 samples x 4,096 features: ready, page times, memory, fifty clients at once.
+"""The explorer on 100,000 samples x 4,096 features: startup, page times, memory, fifty concurrent clients.
 
     python -m benchmarks.explore [--seconds 30] [--clients 50]
 
-The server runs as `nonneg explore` does, in a process of its own; times are those of whole requests from another one.
+The server is `nonneg explore` in its own process; times are those of complete requests from another process.
 """
 
 import argparse
@@ -24,7 +24,7 @@ SAMPLES, FEATURES, ACTIVE, LABELS = 100_000, 4_096, 32, 100
 
 
 def synthetic(folder: Path) -> Path:
-    """Codes of 32 active features a sample, those of its class more often than others, with labels and texts."""
+    """Save codes with 32 active features per sample, half of them features of its class, with labels and texts."""
     generator = np.random.default_rng(0)
     labels = generator.integers(0, LABELS, SAMPLES)
     own = labels[:, None] * (FEATURES // LABELS) + generator.integers(0, FEATURES // LABELS, (SAMPLES, ACTIVE // 2))
@@ -39,7 +39,7 @@ def synthetic(folder: Path) -> Path:
 
 
 def started(folder: Path, port: int) -> tuple["subprocess.Popen[bytes]", float]:
-    """The server's process, and seconds from its start to its first answer."""
+    """Start the server; return its process and the seconds until its first response."""
     begun = time.perf_counter()
     command = [sys.executable, "-m", "nonneg", "explore", str(folder), "--port", str(port), "--no-browser"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -54,14 +54,14 @@ def started(folder: Path, port: int) -> tuple["subprocess.Popen[bytes]", float]:
 
 
 def memory(process: "subprocess.Popen[bytes]") -> tuple[float, float]:
-    """Resident gigabytes, now and at most."""
+    """Return the resident memory in gigabytes, now and at its peak."""
     lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
     sizes = {line.split(":")[0]: int(line.split()[1]) / 1e6 for line in lines if line.startswith(("VmRSS", "VmHWM"))}
     return sizes["VmRSS"], sizes["VmHWM"]
 
 
 def page_times(address: str, path: str, numbers: range) -> tuple[float, float]:
-    """Median and 95th percentile of a page, in milliseconds, one request after the other."""
+    """Return median and 95th percentile of the time of a page in milliseconds, for sequential requests."""
     with httpx.Client(base_url=address, timeout=60) as client:
         times = []
         for number in numbers:
@@ -72,7 +72,7 @@ def page_times(address: str, path: str, numbers: range) -> tuple[float, float]:
 
 
 async def crowd(address: str, clients: int, seconds: float) -> tuple[int, int, float, float]:
-    """Requests and errors of clients that ask without a pause, with median and 95th percentile in milliseconds."""
+    """Run clients without pauses; return requests, errors, median and 95th percentile in milliseconds."""
     times: list[float] = []
     errors = 0
 
@@ -108,13 +108,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         process, ready = started(synthetic(Path(folder)), given.port)
         try:
-            print(f"| ready, from the start of the process | {ready:.1f} s |")
+            print(f"| startup, from the start of the process | {ready:.1f} s |")
             begun = time.perf_counter()
             httpx.get(f"{address}/api/sets/0/features", timeout=120).raise_for_status()
-            print(f"| table of all features, at the first visit | {time.perf_counter() - begun:.1f} s |")
+            print(f"| table of all features, first request | {time.perf_counter() - begun:.1f} s |")
             while not httpx.get(f"{address}/api/overview", timeout=120).json()["sets"][0]["is_settled"]:
                 time.sleep(0.5)
-            print(f"| words for all features found, from the first visit | {time.perf_counter() - begun:.1f} s |")
+            print(f"| words for all features found, after the first request | {time.perf_counter() - begun:.1f} s |")
             for name, path, numbers in (
                 ("overview", "/api/overview", range(10)),
                 ("table of all features", "/api/sets/0/features", range(10)),
@@ -126,9 +126,9 @@ def main() -> None:
                 print(f"| {name}: median, 95th percentile | {median:.0f} ms, {most:.0f} ms |")
             requests, errors, median, most = asyncio.run(crowd(address, given.clients, given.seconds))
             print(f"| {given.clients} clients for {given.seconds:g} s: requests, errors | {requests:,}, {errors} |")
-            print(f"| of those: median, 95th percentile | {median:.0f} ms, {most:.0f} ms |")
+            print(f"| their median, 95th percentile | {median:.0f} ms, {most:.0f} ms |")
             now, peak = memory(process)
-            print(f"| resident memory at the end, at most | {now:.2f} GB, {peak:.2f} GB |")
+            print(f"| resident memory at the end, at its peak | {now:.2f} GB, {peak:.2f} GB |")
         finally:
             process.terminate()
             process.wait()

@@ -1,12 +1,11 @@
-"""What figures depend on besides the code: printed with them."""
+"""A description of the machine and software, printed with every result."""
 
-import torch
-
+from nonneg.devices import choose_device
 from nonneg.environment import environment
 
 
 def described() -> str:
-    """Device, versions and commit, in one line."""
-    made = environment(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    """Return device, versions and commit in one line."""
+    made = environment(choose_device())
     packages = ", ".join(f"{name} {version}" for name, version in made["packages"].items())
     return f"{made['device']}, {made['cores']} cores; Python {made['python']}, {packages}; commit {made['commit']}"

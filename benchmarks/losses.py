@@ -1,9 +1,9 @@
-"""InfoNCE, forward and backward: time and peak memory beside the textbook form and other libraries.
+"""InfoNCE, forward and backward: time and peak memory compared with the textbook form and other libraries.
 
     python -m benchmarks.losses [--device cuda]
 
 Time is the best of several runs, as a ratio to the textbook form in the same run; memory is the
-allocator's peak. Libraries that are not installed or do not import are named and left out.
+allocator's peak. Libraries that are not installed or cannot be imported are named and skipped.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from benchmarks.memory import peak_bytes
 from nonneg import losses
+from nonneg.devices import choose_device
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 WIDTH, TEMPERATURE, CHUNK = 256, 0.2, 512
@@ -53,8 +54,8 @@ def contenders() -> dict[str, Loss]:
     for build in (lightly, pytorch_metric_learning):
         try:
             found[build.__name__] = build()
-        except Exception as error:  # an import can fail in many ways, and each is a reason to go on without
-            print(f"left out: {build.__name__} ({type(error).__name__}: {str(error).splitlines()[0]})")
+        except Exception as error:  # an import can fail in many ways; skip the library in any case
+            print(f"skipped: {build.__name__} ({type(error).__name__}: {str(error).splitlines()[0]})")
     return found
 
 
@@ -68,7 +69,7 @@ def step(loss: Loss, pairs: int, device: str) -> float:
 
 def best_seconds(run: Callable[[], object], device: str, repeats: int) -> float:
     times = []
-    for _ in range(repeats + 1):  # the first one warms up
+    for _ in range(repeats + 1):  # the first one is a warm-up
         if device != "cpu":
             torch.cuda.synchronize()
         start = time.perf_counter()
@@ -81,7 +82,7 @@ def best_seconds(run: Callable[[], object], device: str, repeats: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", default=str(choose_device()))
     device = parser.parse_args().device
     name = (
         torch.cuda.get_device_name() if device != "cpu" else f"{platform.machine()}, {torch.get_num_threads()} threads"

@@ -1,16 +1,16 @@
-"""Peak memory of a computation, from the allocator's own counts."""
+"""Peak memory of a computation, as counted by the allocator."""
 
 import os
 from collections.abc import Callable
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler announces itself otherwise
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # silences the profiler's own messages
 
 import torch
 from torch.autograd import ProfilerActivity  # type: ignore[attr-defined]
 
 
 def peak_bytes(run: Callable[[], object], device: str = "cpu") -> int:
-    """The most bytes held at once by tensors that `run` made."""
+    """Return the largest number of bytes held at once by tensors that `run` creates."""
     if device != "cpu":
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()

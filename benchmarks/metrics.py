@@ -1,9 +1,9 @@
-"""Metrics of sparse codes: time beside tidy loops, and of SEPIN beside leaving out one feature at a time.
+"""Speed of the metrics on sparse codes, compared with plain loops; SEPIN with leaving out one feature at a time.
 
     python -m benchmarks.metrics
 
-Codes are random, 10,000 x 2,048 with 32 active features a row, classes 10. Time is the best of several runs;
-the loops over queries, and of SEPIN over 2,048 features, are run on a part of them and scaled up.
+Codes are random, 10,000 x 2,048 with 32 active features per row and 10 classes. Time is the best of several runs;
+the loops over queries, and over the 2,048 features of SEPIN, run on a part of them and are scaled up.
 """
 
 import os
@@ -35,7 +35,7 @@ def unit(z: sp.csr_array) -> sp.csr_array:
 
 
 def looped_consistency(z: sp.csr_array, labels: np.ndarray, permutations: int = 20) -> dict[str, float]:
-    """What `class_consistency` gives, a feature at a time."""
+    """Compute `class_consistency` one feature at a time."""
     active = sp.csc_array(unit(z) > metrics.EPSILON)
     support = np.diff(active.indptr)
     rng = np.random.default_rng(0)
@@ -58,7 +58,7 @@ def looped_consistency(z: sp.csr_array, labels: np.ndarray, permutations: int = 
 
 
 def looped_precision(z: sp.csr_array, labels: np.ndarray, queries: int) -> float:
-    """Of the first queries, one at a time."""
+    """Compute precision@10 of the first queries, one at a time."""
     units = unit(z)
     shares = []
     for query in range(queries):
@@ -70,7 +70,7 @@ def looped_precision(z: sp.csr_array, labels: np.ndarray, queries: int) -> float
 
 
 def naive_sepin(z1: Tensor, z2: Tensor, temperature: float = 0.2, features: int | None = None) -> Tensor:
-    """Of the first features, each set to zero in turn."""
+    """Compute SEPIN of the first features by setting each to zero in turn."""
 
     def loss(keep: Tensor) -> Tensor:
         logits = F.normalize(z1 * keep, dim=1) @ F.normalize(z2 * keep, dim=1).T / temperature
@@ -82,7 +82,7 @@ def naive_sepin(z1: Tensor, z2: Tensor, temperature: float = 0.2, features: int 
 
 
 def seconds(run: Callable[[], object], repeats: int = 5) -> float:
-    run()  # compiles, and warms up
+    run()  # compiles and warms up
     times = []
     for _ in range(repeats):
         start = time.perf_counter()

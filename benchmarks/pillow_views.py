@@ -1,7 +1,7 @@
-"""The views of `nonneg.modalities.images.views`, one image at a time with Pillow: what they are compared with.
+"""The views of `nonneg.modalities.images.views`, one image at a time with Pillow, as a reference.
 
-Operations are Pillow's own, as torchvision calls them; `parameters` draws with torchvision's
-algorithm from Python's generator, independently of `nonneg.modalities.images.views`.
+The operations are Pillow's, called as in torchvision; `parameters` draws with torchvision's algorithm from
+Python's generator, independently of `nonneg.modalities.images.views`.
 """
 
 import math
@@ -18,7 +18,7 @@ JITTERS = ("brightness", "contrast", "saturation", "hue")
 
 @dataclass
 class Parameters:
-    """Of one view."""
+    """The parameters of one view."""
 
     top: int
     left: int

@@ -1,10 +1,10 @@
-"""Search: the exact engine beside SciPy, Seismic, faiss on the dense vectors; sizes, and how all of it grows.
+"""Search: the exact engine compared with SciPy, Seismic, and faiss on dense vectors; sizes, and scaling.
 
     python -m benchmarks.search --vectors agnews-minilm.npz:description --labels agnews-minilm.npz:label
 
-Synthetic codes: 100,000 x 4,096 with 32 active, features drawn with frequencies that fall as rank^-0.6: the commonest
-is on 38% of the rows, as on AG News. Queries are drawn like rows. Hits: the 10 best. Every time is the best of seven.
-Real codes: AG News, converted by an embedding that was fitted on 6,000 rows; the others are the queries.
+Synthetic codes: 100,000 x 4,096 with 32 active; the frequency of a feature falls as rank^-0.6, so that the most common
+one is active on 38% of the rows, as in AG News. Queries are drawn like rows. Hits: the 10 best. Times: best of seven.
+Real codes: AG News, converted by an embedding fitted on 6,000 rows; the other rows are the queries.
 """
 
 import argparse
@@ -34,7 +34,7 @@ SEISMIC = [(factor, features) for features in (8, 12, 16, 32) for factor in (0.9
 
 
 def drawn(rows: int, seed: int = 0) -> sp.csr_array:
-    """Codes of length 1; 64 features are drawn, the first 32 different ones stay."""
+    """Return unit codes; 64 features are drawn per row, and the first 32 distinct ones are kept."""
     rng = np.random.default_rng(seed)
     bounds = np.cumsum(1 / np.arange(1, FEATURES + 1) ** 0.6)
     parts = []
@@ -67,7 +67,7 @@ def seconds(work: Callable[[], object], repeats: int = 7) -> float:
 
 
 def best_of(scores: Any) -> Any:
-    """The ten best of each row of scores, in order: what a user of a matrix product has to do next."""
+    """Return the ten best of each row of scores, in order: a matrix product alone is not a search."""
     chosen = np.argpartition(-scores, BEST, axis=-1)[..., :BEST]
     order = np.argsort(-np.take_along_axis(scores, chosen, axis=-1), axis=-1, kind="stable")
     return np.take_along_axis(chosen, order, axis=-1)
@@ -87,11 +87,9 @@ def synthetic(rows: int) -> None:
     queries, codes = sp.csr_array(codes[rows:]), sp.csr_array(codes[:rows])
     features = Features(codes)
     index = Index.build(features)
-    wanted = index.query(queries)  # compiles, too
+    wanted = index.query(queries)  # also compiles
     common = np.bincount(codes.indices).max() / rows
-    print(
-        f"\n{rows:,} x {FEATURES:,} synthetic codes, {ACTIVE} active, the commonest feature on {common:.0%} of rows\n"
-    )
+    print(f"\n{rows:,} x {FEATURES:,} synthetic codes, {ACTIVE} active, most common feature on {common:.0%} of rows\n")
     line("", "queries/s", "against SciPy")
     line("---", "---:", "---:")
     singles = [queries[[place]] for place in range(100)]
@@ -127,15 +125,15 @@ def synthetic(rows: int) -> None:
         tried.append((rate, recall(fast.query(queries), wanted), factor, walked))
     usual = next(row for row in tried if row[2:] == (0.8, 12))
     quickest = max(row for row in tried if row[1] >= 0.99)
-    for name, (rate, found, factor, walked) in (("as set", usual), ("quickest with recall ≥ 0.99", quickest)):
-        told = f"recall {found:.4f}, heap_factor {factor}, query_features {walked}, built in {built:.0f} s"
-        line(f"seismic, batches of {2 * BATCH}, {name}: {told}", f"{rate:,.0f}", f"{rate / theirs:.1f}x")
+    for name, (rate, found, factor, walked) in (("default settings", usual), ("fastest with recall ≥ 0.99", quickest)):
+        settings = f"recall {found:.4f}, heap_factor {factor}, query_features {walked}, built in {built:.0f} s"
+        line(f"seismic, batches of {2 * BATCH}, {name}: {settings}", f"{rate:,.0f}", f"{rate / theirs:.1f}x")
     with tempfile.TemporaryDirectory() as folder:
         print()
         for name, saved in (("exact", index), ("exact, 8 bits", small)):
             saved.save(Path(folder) / name)
             size = saved.size_on_disk
-            print(f"{name}: index of {size:,} bytes, {size / codes.nnz:.3f} for each non-zero value")
+            print(f"{name}: index of {size:,} bytes, {size / codes.nnz:.3f} per non-zero value")
 
 
 def real(vectors: str, labels: str) -> None:
@@ -190,7 +188,7 @@ def real(vectors: str, labels: str) -> None:
 
 
 def precision_at_10(rows: Any, asked: Any, labels: Any) -> float:
-    """Of the ten nearest others."""
+    """Return the share of the ten nearest other rows with the same label."""
     shares = []
     for query, found in zip(asked, rows, strict=True):
         others = [row for row in found if row != query and row >= 0][:BEST]
@@ -199,12 +197,12 @@ def precision_at_10(rows: Any, asked: Any, labels: Any) -> float:
 
 
 def anonymous() -> float:
-    """Megabytes of memory that no file backs."""
+    """Return the megabytes of memory that are not backed by a file."""
     return int(Path("/proc/self/status").read_text().split("RssAnon:")[1].split()[0]) / 1024
 
 
 def peak(work: Callable[[], Any]) -> tuple[Any, float, float]:
-    """What it returns, its seconds, and how many megabytes of anonymous memory it added at most."""
+    """Return the result of `work`, its seconds, and its peak of additional anonymous memory in megabytes."""
     before, most, done = anonymous(), [0.0], threading.Event()
 
     def watch() -> None:
@@ -223,8 +221,8 @@ def peak(work: Callable[[], Any]) -> tuple[Any, float, float]:
 
 
 def grown(rows: int) -> tuple[str, ...]:
-    """Build, save, open and ask an index of so many rows; in a process of its own, whose memory nothing else used."""
-    Index.build(Features(drawn(100))).query(drawn(2))  # compiles, or loads what was
+    """Build, save, open and query an index of `rows` rows; runs in its own process, so that memory is its own."""
+    Index.build(Features(drawn(100))).query(drawn(2))  # compiles, or loads the compiled code
     with tempfile.TemporaryDirectory() as folder:
         Features(drawn(rows)).save(Path(folder) / "x.features")
         features = Features.load(Path(folder) / "x.features")
@@ -242,7 +240,7 @@ def grown(rows: int) -> tuple[str, ...]:
 
 
 def growth(sizes: Sequence[int]) -> None:
-    print("\nexact engine; features and index are folders, memory-mapped; memory is what no file backs\n")
+    print("\nexact engine; features and index are memory-mapped folders; memory is not backed by files\n")
     headings = ("rows", "build, s", "memory to build, MB", "save, s", "index, MB", "open, s", "memory when open, MB")
     line(*headings, "queries/s, one at a time", f"in batches of {2 * BATCH}")
     line(*["---:"] * 9)
@@ -255,9 +253,9 @@ def growth(sizes: Sequence[int]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--vectors", help="a file of vectors, for real codes")
-    parser.add_argument("--labels", help="its labels")
-    parser.add_argument("--rows", type=int, default=100_000, help="of the synthetic codes")
-    parser.add_argument("--growth", type=int, nargs="*", default=GROWTH, help="rows to show growth at")
+    parser.add_argument("--labels", help="the labels of the vectors")
+    parser.add_argument("--rows", type=int, default=100_000, help="number of synthetic codes")
+    parser.add_argument("--growth", type=int, nargs="*", default=GROWTH, help="numbers of rows for scaling")
     arguments = parser.parse_args()
     print(f"{described()}; {cores()} threads; faiss {faiss.__version__}; load {os.getloadavg()[0]:.1f}")
     synthetic(arguments.rows)

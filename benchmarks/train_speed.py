@@ -1,11 +1,11 @@
-"""Views a second through training, against a peer in the same run.
+"""Views per second of training, compared with lightly in the same run.
 
     python -m benchmarks.train_speed --data cifar10.tar
 
-On a CUDA device: the recipe `cifar10` as `nonneg train` runs it, with log and checkpoints; batch
-1,024; images read from disk instead of lying on the device; NCL against CL in alternation; lightly's
-SimCLR transform and loss over the same network; and `embed` against the bare forward pass. Without one:
-views and the step on the CPU, against Pillow's and, where it imports, lightly's.
+On a CUDA device: the recipe `cifar10` as `nonneg train` runs it, with log and checkpoints; batch 1,024; images read
+from disk instead of the device; NCL and CL in alternation; lightly's SimCLR transform and loss with the same network;
+and `embed` compared with the forward pass alone. Without one: views and steps on the CPU, compared with Pillow and,
+if it can be imported, lightly.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from benchmarks import pillow_views
 from benchmarks.hardware import described
+from nonneg.devices import choose_device
 from nonneg.modalities import Source
 from nonneg.modalities.images import open_source, random_views
 from nonneg.models import Model
@@ -37,11 +38,11 @@ from nonneg.training._step import Step
 from nonneg.training._watch import Watch
 from nonneg.training.loop import _fabric, epoch_order
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+DEVICE = choose_device().type
 
 
 def seconds(work: Any, repeats: int) -> float:
-    """Of one call, on a device that has finished."""
+    """Return the seconds per call, including all work on the device."""
     if DEVICE == "cuda":
         torch.cuda.synchronize()
     start = time.perf_counter()
@@ -53,7 +54,7 @@ def seconds(work: Any, repeats: int) -> float:
 
 
 def whole_training(config: TrainConfig, epochs: int) -> tuple[float, float]:
-    """Views a second of `nonneg train` after its first epoch (the median), and how long that first one took."""
+    """Return the median views per second of `nonneg train` after its first epoch, and the seconds of that epoch."""
     folder = Path(tempfile.mkdtemp())
     try:
         short = dataclasses.replace(config, epochs=epochs, warmup_epochs=1, checkpoint_steps=400)
@@ -64,7 +65,7 @@ def whole_training(config: TrainConfig, epochs: int) -> tuple[float, float]:
 
 
 def stepper(config: TrainConfig, source: Source) -> Any:
-    """A function that trains so many steps."""
+    """Return a function that trains a given number of steps."""
     fabric = _fabric(config, [])
     torch.manual_seed(0)
     model = Model(config.model(3, source.images.shape[1], 0)).to(fabric.device)
@@ -90,7 +91,7 @@ def stepper(config: TrainConfig, source: Source) -> Any:
 
 
 def alternating(configs: dict[str, TrainConfig], source: Source, steps: int, rounds: int) -> dict[str, list[float]]:
-    """Views a second of each, taking turns, so that a machine that slows down slows all of them."""
+    """Return views per second of each config; they take turns, so that a machine that slows down affects all."""
     runs = {name: stepper(config, source) for name, config in configs.items()}
     for run in runs.values():
         run(8)
@@ -102,7 +103,7 @@ def alternating(configs: dict[str, TrainConfig], source: Source, steps: int, rou
 
 
 class Pictures(Dataset[tuple[Any, int]]):
-    """Samples of a source as PIL images through a transform that gives two views."""
+    """Samples of a source as PIL images, with a transform that returns two views."""
 
     def __init__(self, source: Source, transform: Any) -> None:
         self.source, self.transform = source, transform
@@ -115,7 +116,7 @@ class Pictures(Dataset[tuple[Any, int]]):
 
 
 def lightly_training(config: TrainConfig, source: Source, steps: int, workers: int) -> float:
-    """Views a second of lightly's transform and loss with as many loader processes, the same network and precision."""
+    """Return views per second of lightly's transform and loss, with the same network and precision."""
     from lightly.loss import NTXentLoss
     from lightly.transforms import SimCLRTransform
 
@@ -149,7 +150,7 @@ def lightly_training(config: TrainConfig, source: Source, steps: int, workers: i
     )
     batches = itertools.chain.from_iterable(itertools.repeat(loader))
     for i in range(steps + 20):
-        if i == 20:  # the loaders are busy and the first kernels are chosen
+        if i == 20:  # after warming up loaders and kernels
             torch.cuda.synchronize() if DEVICE == "cuda" else None
             start = time.perf_counter()
         (x1, x2), _ = next(batches)
@@ -165,7 +166,7 @@ def lightly_training(config: TrainConfig, source: Source, steps: int, workers: i
 
 
 def embedding(config: TrainConfig, source: Source, precision: str) -> dict[str, float]:
-    """Images a second of the bare forward pass and of `embed`, without and with the images embedded."""
+    """Return images per second of the forward pass alone and of `embed`, without and with stored images."""
     model = Model(config.model(3, source.images.shape[1], 0)).to(DEVICE).to(memory_format=torch.channels_last).eval()
     images = model.normalised(torch.from_numpy(np.array(source.images[:4096])).to(DEVICE))
 
@@ -187,7 +188,7 @@ def embedding(config: TrainConfig, source: Source, precision: str) -> dict[str, 
 
 
 def views_alone(config: TrainConfig, source: Source) -> dict[str, float]:
-    """Views a second, one thread of this machine: ours in batches and Pillow's one by one."""
+    """Return views per second on one thread: those of nonneg in batches and those of Pillow one by one."""
     rows = torch.arange(config.batch_size)
     images = torch.from_numpy(np.array(source.images[: config.batch_size])).permute(0, 3, 1, 2)
     side = source.images.shape[1:3]
@@ -205,10 +206,10 @@ def views_alone(config: TrainConfig, source: Source) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", required=True, help="CIFAR-10, in any form that nonneg reads")
+    parser.add_argument("--data", required=True, help="CIFAR-10, in any format that nonneg reads")
     parser.add_argument("--epochs", type=int, default=8)
     parts = ["lightly", "disk", "1024", "cost", "embed"]
-    parser.add_argument("--parts", nargs="*", choices=parts, default=parts, help="beside the recipe itself")
+    parser.add_argument("--parts", nargs="*", choices=parts, default=parts, help="further measurements")
     parser.add_argument("--workers", type=int, default=min(16, os.cpu_count() or 1))
     arguments = parser.parse_args()
     config = dataclasses.replace(load_recipe("cifar10"), data=arguments.data)
@@ -220,16 +221,19 @@ def main() -> None:
         return
     print(f"{'':44}{'views/s':>10}")
     ours, first = whole_training(config, arguments.epochs)
-    print(f"{'nonneg train cifar10, batch 256':44}{ours:10,.0f}   first epoch, compiling: {first:.0f} s", flush=True)
+    print(
+        f"{'nonneg train cifar10, batch 256':44}{ours:10,.0f}   first epoch with compilation: {first:.0f} s",
+        flush=True,
+    )
     if "lightly" in arguments.parts:
         try:
             peer = lightly_training(config, source, 200, arguments.workers)
             print(f"{'lightly transform and loss':44}{peer:10,.0f}   nonneg is {ours / peer:.1f}x as fast", flush=True)
         except ImportError as error:
-            print(f"lightly is not here: {error}")
+            print(f"lightly cannot be imported: {error}")
     if "disk" in arguments.parts:
         disk, _ = whole_training(dataclasses.replace(config, data_on="disk"), arguments.epochs // 2)
-        print(f"{'images on disk':44}{disk:10,.0f}   {disk / ours:.2f} of on the device", flush=True)
+        print(f"{'images on disk':44}{disk:10,.0f}   {disk / ours:.2f} of the speed on the device", flush=True)
     if "1024" in arguments.parts:
         large, _ = whole_training(dataclasses.replace(config, batch_size=1024), arguments.epochs)
         print(f"{'batch 1,024':44}{large:10,.0f}", flush=True)
@@ -237,7 +241,7 @@ def main() -> None:
         rates = alternating({"CL": plain, "NCL": config}, source, 100, 5)
         cost = [cl / ncl - 1 for cl, ncl in zip(rates["CL"], rates["NCL"], strict=True)]
         spread = statistics.stdev(cost)
-        print(f"NCL's cost over CL's: {statistics.mean(cost):+.2%}, standard deviation over 5 turns {spread:.2%}")
+        print(f"cost of NCL relative to CL: {statistics.mean(cost):+.2%}, deviation over 5 rounds {spread:.2%}")
     for precision in ("32-true", "bf16-mixed") if "embed" in arguments.parts else ():
         images = embedding(config, source, precision)
         shares = ", ".join(f"{name} {rate:,.0f}" for name, rate in images.items())
@@ -255,7 +259,7 @@ def cpu(config: TrainConfig, source: Source) -> None:
     try:
         print(f"step of 64 samples: lightly {lightly_training(small, source, 3, 0):,.0f} views/s")
     except (ImportError, RuntimeError) as error:
-        print(f"lightly does not import here: {error}")
+        print(f"lightly cannot be imported: {error}")
 
 
 if __name__ == "__main__":

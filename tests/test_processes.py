@@ -12,25 +12,25 @@ def clean(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_alone_there_is_one_process():
+def test_without_a_launcher_there_is_one_process():
     assert launched_processes() == Processes(rank=0, total=1, local_rank=0, here=1)
     assert launched_processes().is_first and launched_processes().nodes == 1
 
 
-def test_torchrun_says_which_one_this_is(monkeypatch):
+def test_torchrun_gives_rank_and_size(monkeypatch):
     for name, value in TORCHRUN.items():
         monkeypatch.setenv(name, value)
     assert launched_processes() == Processes(rank=6, total=8, local_rank=0, here=2)
     assert launched_processes().nodes == 4 and not launched_processes().is_first
 
 
-def test_srun_says_which_one_this_is(monkeypatch):
+def test_srun_gives_rank_and_size(monkeypatch):
     for name, value in {**SLURM, "SLURM_STEP_ID": "0"}.items():
         monkeypatch.setenv(name, value)
     assert launched_processes() == Processes(rank=5, total=12, local_rank=1, here=4)
 
 
-def test_a_batch_script_and_an_interactive_shell_are_one_process(monkeypatch):
+def test_a_slurm_batch_script_or_shell_is_one_process(monkeypatch):
     for name, value in SLURM.items():
         monkeypatch.setenv(name, value)
     assert launched_processes().total == 1

@@ -1,4 +1,4 @@
-"""What holds the project together: one version everywhere, benchmarks that start."""
+"""The project as a whole: one version everywhere, benchmarks that can be imported."""
 
 import importlib
 import re
@@ -14,11 +14,11 @@ BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if 
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_every_benchmark_can_be_started(name):
+def test_benchmarks_can_be_imported(name):
     importlib.import_module(f"benchmarks.{name}")
 
 
-def test_one_version_is_everywhere():
+def test_all_files_state_the_same_version():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert project["project"]["dynamic"] == ["version"]
     assert project["tool"]["hatch"]["version"]["path"] == "nonneg/__init__.py"

@@ -2,11 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from nonneg.cli._checks import reject_options, require_paths, require_seed
+from nonneg.cli._output import print_result
 from nonneg.errors import InputError
 
 _By = Literal[
@@ -55,8 +56,6 @@ def measure(
     """
     require_paths([*(path for each in subjects for path in each.split(",")), *train, labels, train_labels])
 
-    from rich.console import Console
-
     from nonneg.evaluate import require_table
     from nonneg.trials import PARTS, USUAL_PARTS
     from nonneg.trials import measure as run_measure
@@ -77,10 +76,7 @@ def measure(
         probe_epochs=probe_epochs,
         fine_tune_epochs=fine_tune_epochs,
     )
-    if sys.stdout.isatty():
-        Console().print(found)
-    else:
-        print(found.markdown(), end="")  # not wrapped to the width of a terminal
+    print_result(found)
     if out is not None:
         found.save(out)
 
@@ -110,15 +106,8 @@ def doctor(
 
     from nonneg.studies import examine
 
-    found = examine(subject, labels, n_components=n_components, max_active=max_active, max_iter=max_iter, seed=seed)
-    if json:
-        from json import dumps
-
-        print(dumps(found.to_dict(), indent=1))
-    else:
-        from rich.console import Console
-
-        Console().print(found)
+    settings = {"n_components": n_components, "max_active": max_active, "max_iter": max_iter, "seed": seed}
+    print_result(examine(subject, labels, **settings), json)
 
 
 def select(
@@ -147,52 +136,23 @@ def select(
     """
     require_paths((features, views, test))
 
-    from nonneg.select import select_folder
+    from nonneg.select import select_folder, sweep_folders
 
+    shared: dict[str, Any] = {"views": views, "seed": seed, "overwrite": overwrite}
     if test is not None:
         reject_options({"--indices": indices}, "without --test")
-        _sweep(features, test, keep, by, views, out, seed, overwrite)
+        print_result(sweep_folders(features, test, keep or None, by or None, out, **shared))
+        if out is not None:
+            print(f"Drawn: {out}")
         return
     for option, given in (("--keep", keep), ("--by", by)):
         if len(given) > 1:
             raise InputError(f"{option} is given {len(given)} times, expected once (several times only with --test)")
     if indices is not None:
         reject_options({"--by": by or None, "--views": views}, "without --indices")
-    count = keep[0] if keep else None
-    made = select_folder(
-        features,
-        count,
-        by[0] if by else "expected-activation",
-        out,
-        indices=indices,
-        views=views,
-        seed=seed,
-        overwrite=overwrite,
-    )
+    chosen = by[0] if by else "expected-activation"
+    made = select_folder(features, keep[0] if keep else None, chosen, out, indices=indices, **shared)
     print(f"Selected: {made.features}, {made.kept}")
-
-
-def _sweep(
-    train: str,
-    test: str,
-    keep: tuple[int, ...],
-    by: tuple[str, ...],
-    views: str | None,
-    out: Path | None,
-    seed: int,
-    overwrite: bool,
-) -> None:
-    from nonneg.select import sweep_folders
-
-    found = sweep_folders(train, test, keep or None, by or None, out, views=views, seed=seed, overwrite=overwrite)
-    if sys.stdout.isatty():
-        from rich.console import Console
-
-        Console().print(found)
-    else:
-        print(found.markdown(), end="")  # not wrapped to the width of a terminal
-    if out is not None:
-        print(f"Drawn: {out}")
 
 
 def match(
@@ -230,15 +190,8 @@ def match(
         out=out,
         overwrite=overwrite,
     )
-    if json:
-        from json import dumps
-
-        print(dumps(found.to_dict(), indent=1))
-        return
-    from rich.console import Console
-
-    Console().print(found)
-    if out is not None:
+    print_result(found, json)
+    if out is not None and not json:
         print(f"Written: {out}")
 
 

@@ -1,7 +1,6 @@
 """Commands that make features: demo, embed, convert."""
 
 import dataclasses
-import sys
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -9,6 +8,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import tyro
 
 from nonneg.cli._checks import reject_options, require_counts, require_paths, require_seed
+from nonneg.cli._output import print_result
 from nonneg.errors import InputError
 from nonneg.processes import launched_processes
 
@@ -146,15 +146,9 @@ def _convert(vectors: str, settings: dict[str, Any], options: Any, seed: int) ->
 
 
 def _compare(vectors: str, files: dict[str, Any], options: Any, seeds: range, train_rows: int | None) -> None:
-    from rich.console import Console
-
     from nonneg.convert import NonNegativeEmbedding
     from nonneg.studies import compare_files
 
     require_counts({"--seeds": len(seeds)})
     embedding = NonNegativeEmbedding(**vars(options), random_state=seeds[0])
-    compared = compare_files(vectors, **files, embedding=embedding, seeds=seeds, train_rows=train_rows)
-    if sys.stdout.isatty():
-        Console().print(compared)
-    else:
-        print(compared.markdown(), end="")  # not wrapped to the width of a terminal
+    print_result(compare_files(vectors, **files, embedding=embedding, seeds=seeds, train_rows=train_rows))

@@ -60,10 +60,7 @@ def diagnose(
         >>> found.axes, round(found.given.sparsity, 2), round(found.rotated.sparsity, 2)
         ('sparse', 0.49, 0.0)
     """
-    for argument, value in (("n_components", n_components), ("max_active", max_active), ("max_iter", max_iter)):
-        is_default = value is None and argument != "max_iter"
-        if not is_default and not (isinstance(value, int | np.integer) and value >= 1):
-            raise InputError(f"{argument} is {value!r}, expected a whole number, at least 1")
+    _check_counts(n_components=n_components, max_active=max_active, max_iter=max_iter)
     x = _checked_vectors(vectors, name)
     rows, features = x.shape
     y, notes = _checked_labels(labels, rows, name)
@@ -85,11 +82,6 @@ def diagnose(
         rows=rows,
         features=features,
         classes=0 if y is None else int(y.max()) + 1,
-        negative=counts.negative / (rows * features),
-        dead=int((counts.rows_active == 0).sum()),
-        dense=int((counts.rows_active > _DENSE * rows).sum()),
-        empty=counts.empty,
-        active=float(counts.rows_active.sum() / rows),
         conversion=conversion,
         non_negativity=classify_conversion(examined["given"], conversion),
         **examined,
@@ -99,6 +91,13 @@ def diagnose(
 
 
 # Checks
+
+
+def _check_counts(**arguments: Any) -> None:
+    for name, value in arguments.items():
+        is_default = value is None and name != "max_iter"
+        if not is_default and not (isinstance(value, int | np.integer) and value >= 1):
+            raise InputError(f"{name} is {value!r}, expected a whole number, at least 1")
 
 
 def _checked_vectors(vectors: Any, name: str) -> Any:
@@ -178,7 +177,7 @@ def _dense(z: Any) -> Array:
 def _examine(
     x: Any, y: Array | None, counts: _Counts, drawn: Array, rng: np.random.Generator, name: str
 ) -> dict[str, Any]:
-    """Return the figures of `Diagnosis` that come from a sample of the rows."""
+    """Return the figures of `Diagnosis` that come from the counts and from a sample of the rows."""
     at_once = min(_MAX_SEEN, max(_FEW_ROWS, _MAX_ENTRIES // x.shape[1]))
     drawn = drawn if sp.issparse(x) else drawn[:at_once]
     z, labels = _float32(x[drawn]), None if y is None else y[drawn]
@@ -187,6 +186,11 @@ def _examine(
         raise InputError(f"{name} has rows that all point in one direction, expected rows that differ")
     given, rotated = _statistics(z, labels), _statistics(_rotate(z, rng), labels)
     return {
+        "negative": counts.negative / (x.shape[0] * x.shape[1]),
+        "dead": int((counts.rows_active == 0).sum()),
+        "dense": int((counts.rows_active > _DENSE * x.shape[0]).sum()),
+        "empty": counts.empty,
+        "active": float(counts.rows_active.sum() / x.shape[0]),
         "rows_seen": len(drawn),
         "effective_rank": metrics.effective_rank(whole),
         "rank_limit": min(int((counts.rows_active > 0).sum()), len(whole)),

@@ -70,8 +70,8 @@ def reproduce(plan: Plan, out: Path, page: Path, overwrite: bool = False) -> Pat
     study.require_data()
     study.claim(overwrite)
     console = Console(stderr=True)
-    steps = study.steps()
-    for number, (step, work) in enumerate(steps.items(), 1):
+    steps = list(study.steps())
+    for number, (step, work) in enumerate(steps, 1):
         if study.read(step) is None:
             console.print(f"[{number} of {len(steps)}] {step}", highlight=False, markup=False)
             try:
@@ -129,11 +129,8 @@ class Study:
             self.store.path(Step("matching")).unlink(missing_ok=True)
             write_atomically(path, json.dumps(wanted, indent=1).encode())
 
-    def steps(self) -> dict[Step, Callable[[], Any]]:
-        """Return all steps and their work. Steps that need the runs of a seed are adjacent: runs may be removed."""
-        return dict(self._steps())
-
-    def _steps(self) -> Iterator[tuple[Step, Callable[[], Any]]]:
+    def steps(self) -> Iterator[tuple[Step, Callable[[], Any]]]:
+        """Yield all steps and their work. Steps that need the runs of a seed are adjacent: runs may be removed."""
         for seed in range(self.plan.seeds):
             for side in SIDES:
                 yield Step("run", side, seed=seed), partial(self.measured, side, seed)
@@ -169,7 +166,7 @@ class Study:
         """Write the page from all finished steps."""
         notes = self.page.with_suffix("") / _NOTES
         text = notes.read_text() if notes.is_file() else ""
-        results = {step: self.read(step) for step in self.steps()}
+        results = {step: self.read(step) for step, _ in self.steps()}
         return write_page(self.page, self.plan, results, self.store.commits(), text)
 
     # Work of the steps

@@ -1,6 +1,6 @@
 """The Markdown page of a reproduction: measured figures next to those of the paper."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -298,12 +298,8 @@ def _method(plan: Plan, results: Results, commits: Sequence[str]) -> str:
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    def lines() -> Iterator[Sequence[str]]:
-        yield headings
-        yield ["---", *["---:"] * (len(headings) - 1)]
-        yield from rows
-
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines())
+    lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _spread(values: Sequence[float]) -> str:

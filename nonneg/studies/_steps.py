@@ -46,18 +46,14 @@ class StepStore:
 
     def read(self, step: Step) -> Any:
         """Return the figures of a finished step, or None."""
-        path = self.path(step)
-        figures = _read(path)
-        if figures is None:
-            return None
-        parts = [figures]
-        if step.part == "matching" and isinstance(figures, dict):
-            parts = list(figures.values())
-        is_valid = all(isinstance(part, dict) and _REQUIRED.get(step.part, set()) <= part.keys() for part in parts)
-        if step.part == "pictures":
-            is_valid = is_valid and all(isinstance(file, str) for file in figures.values())
+        figures = _read(self.path(step), dict)
+        entries = [] if figures is None else list(figures.values()) if step.part == "matching" else [figures]
+        required = _REQUIRED.get(step.part, set())
+        is_valid = all(isinstance(entry, dict) and required <= entry.keys() for entry in entries)
+        if step.part == "pictures" and figures is not None:
+            is_valid = all(isinstance(file, str) for file in figures.values())
         if not is_valid:
-            raise _damaged(path)
+            raise _damaged(self.path(step))
         return figures
 
     def write(self, step: Step, figures: Any) -> None:
@@ -66,11 +62,7 @@ class StepStore:
 
     def commits(self) -> list[str]:
         """Return the commits of the code that produced runs and figures; it may have changed on the way."""
-        path = self.folder / "commits.json"
-        commits = _read(path)
-        if commits is not None and not isinstance(commits, list):
-            raise _damaged(path)
-        return commits or []
+        return _read(self.folder / "commits.json", list) or []
 
     def add_commits(self, environments: Iterable[dict[str, Any]]) -> None:
         """Add the commits of these environments."""
@@ -83,8 +75,8 @@ class StepStore:
         write_atomically(path, json.dumps(content, indent=1).encode())
 
 
-def _read(path: Path) -> Any:
-    """Return the content of a JSON file, or None if there is no such file."""
+def _read(path: Path, kind: type) -> Any:
+    """Return the content of a JSON file, of this kind, or None if there is no such file."""
     if not path.is_file():
         return None
     with read_errors_as_input_errors(path):
@@ -93,7 +85,7 @@ def _read(path: Path) -> Any:
         content = json.loads(text)
     except ValueError:
         content = None
-    if content is None:
+    if not isinstance(content, kind):
         raise _damaged(path)
     return content
 

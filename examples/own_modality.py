@@ -86,7 +86,7 @@ def waves(count: int, seed: int, length: int = 128) -> Source:
 
 def main(folder: Path, explore: bool = False) -> None:
     config = nonneg.TrainConfig(
-        modality=Series(), encoder="convnet", epochs=15, warmup_epochs=2, batch_size=128, features=64, lr=0.002
+        modality=Series(), encoder="convnet", epochs=8, warmup_epochs=1, batch_size=128, features=64, lr=0.002
     )
     run = nonneg.train(config, folder / "waves", source=waves(1024, seed=0), overwrite=True)
     features = nonneg.load(run, modality=Series).embed(waves(512, seed=1))
@@ -94,8 +94,8 @@ def main(folder: Path, explore: bool = False) -> None:
     hits = find(features, Query(like=(features.id(0),), k=5))
     print("Most like", features.id(0), "are", ", ".join(hit.id for hit in hits))
     print("Saved:", features.save(folder / "waves.features", overwrite=True))
-    if explore:
-        nonneg.explore(features)
+    page = nonneg.explore(folder / "waves.features", block=explore, browser=explore)
+    page.close()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,51 @@
+"""The example of a modality of one's own runs, within its promised length, and gives what the other rooms need."""
+
+import importlib.util
+import json
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import nonneg
+from nonneg.features import Features
+
+PATH = Path(__file__).parents[1] / "examples" / "own_modality.py"
+
+
+@pytest.fixture(scope="module")
+def example():
+    spec = importlib.util.spec_from_file_location("own_modality", PATH)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_it_fits_in_120_lines():
+    assert len(PATH.read_text().splitlines()) <= 120
+
+
+def test_it_trains_embeds_measures_searches_and_explores(example, tmp_path, capsys):
+    example.main(tmp_path)
+    printed = capsys.readouterr().out
+    assert "linear probe" in printed and "Most like sine-0 are sine-" in printed and "Exploring at http" in printed
+    features = Features.load(tmp_path / "waves.features")
+    assert features.kind == "images" and features.pixels.shape == (512, 48, 48, 1)
+    assert features.codes.min() >= 0
+    page = nonneg.explore(tmp_path / "waves.features", block=False, browser=False, announce=lambda line: None)
+    try:
+        with urllib.request.urlopen(f"{page.url}api/overview", timeout=30) as answer:
+            assert json.load(answer)
+    finally:
+        page.close()
+
+
+def test_views_depend_only_on_seed_epoch_sample_and_view(example):
+    series = torch.from_numpy(example.waves(8, seed=0).samples)
+    modality, rows = example.Series(), torch.arange(8)
+    whole = modality.draw_views(series, rows, 0, 3, 2, torch.float32)
+    part = modality.draw_views(series[5:], rows[5:], 0, 3, 2, torch.float32)
+    torch.testing.assert_close(whole.view(2, 8, 1, 128)[:, 5:], part.view(2, 3, 1, 128))
+    assert not np.allclose(whole, modality.draw_views(series, rows, 0, 4, 2, torch.float32))

@@ -58,8 +58,8 @@ def content(folder):
 
 
 REFUSED = [
-    (["--supervised"], "--supervised is given without --labels, expected one label a row"),
-    (["--classify"], "--classify is given without --labels, expected one label a row"),
+    (["--supervised"], "--supervised is given without --labels"),
+    (["--classify"], "--classify is given without --labels"),
     (["--supervised", "--labels", "y.npy", "--pairs", "d.npy"], "--supervised is given with --pairs"),
     (["--classify", "--labels", "one.txt"], "one.txt names one class, expected two or more to classify"),
     (["--seed", "-1"], "seed is -1, expected 0 to 4294967295"),

@@ -147,7 +147,7 @@ def select(
         return
     for option, given in (("--keep", keep), ("--by", by)):
         if len(given) > 1:
-            raise InputError(f"{option} is given {len(given)} times, expected once (several times only with --test)")
+            raise InputError(f"{option} is given {len(given)} times, expected once, or --test to compare")
     if indices is not None:
         reject_options({"--by": by or None, "--views": views}, "without --indices")
     chosen = by[0] if by else "expected-activation"

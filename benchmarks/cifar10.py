@@ -29,10 +29,18 @@ from nonneg.devices import choose_device
 from nonneg.evaluate import linear_probe
 from nonneg.modalities import Source
 from nonneg.modalities.images import open_source
-from nonneg.models import Model, load
-from nonneg.training import TrainConfig, load_recipe, read_log, train
-from nonneg.training._optimisers import learning_rate, optimiser_of, set_learning_rate
-from nonneg.training.loop import epoch_order
+from nonneg.models import load
+from nonneg.training import (
+    TrainConfig,
+    epoch_order,
+    learning_rate,
+    load_recipe,
+    new_model,
+    optimiser_of,
+    read_log,
+    set_learning_rate,
+    train,
+)
 
 ROWS = {
     "probe_encoder": "linear probe, encoder",
@@ -124,14 +132,14 @@ class PillowBatches(Dataset[torch.Tensor]):
     def __getitem__(self, item: tuple[int, torch.Tensor]) -> torch.Tensor:
         epoch, rows = item
         torch.set_num_threads(1)
-        height, width = self.source.images.shape[1:3]
+        height, width = self.source.samples.shape[1:3]
         views = []
         for view in (0, 1):
             for row in rows.tolist():
                 # Random numbers from Python's generator, independent of nonneg.modalities.images.views.
                 rng = random.Random(f"{self.config.seed}/{epoch}/{row}/{view}")
-                drawn = pillow_views.parameters(self.config.views, height, width, rng)
-                picture = Image.fromarray(np.asarray(self.source.images[row]))
+                drawn = pillow_views.parameters(self.config.modality.views, height, width, rng)
+                picture = Image.fromarray(np.asarray(self.source.samples[row]))
                 views.append(np.asarray(pillow_views.view(picture, drawn, (height, width))))
         return torch.from_numpy(np.stack(views))
 
@@ -143,12 +151,12 @@ def train_with_pillow(config: TrainConfig, run: Path, workers: int) -> float:
     source = open_source(config.data, "train")
     steps_per_epoch = len(source) // config.batch_size
     torch.manual_seed(config.seed)
-    model = Model(config.model(3, source.images.shape[1], 0)).to(device).to(memory_format=torch.channels_last).train()
+    model = new_model(config, source).to(device).to(memory_format=torch.channels_last).train()
     optimiser = optimiser_of(model.parameters(), config, device)
 
     def loss_of(views: torch.Tensor) -> torch.Tensor:
         with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bf16-mixed"):
-            z1, z2 = model(model.normalised(views)).chunk(2)
+            z1, z2 = model(model.modality.inputs(views)).chunk(2)
         return losses.info_nce(z1, z2, config.temperature)
 
     compute: Any = torch.compile(loss_of) if device.type == "cuda" else loss_of

@@ -11,8 +11,8 @@ from pathlib import Path
 from benchmarks.hardware import described
 from nonneg import train
 from nonneg.errors import UntrainableError
-from nonneg.trials import measure
 from nonneg.training import load_recipe
+from nonneg.trials import measure
 
 LOSSES = ("info_nce", "spectral", "barlow_twins", "vicreg")
 MAPS = ("none", "rep_relu")

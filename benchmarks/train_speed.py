@@ -30,13 +30,19 @@ from benchmarks.hardware import described
 from nonneg.devices import choose_device
 from nonneg.modalities import Source
 from nonneg.modalities.images import open_source, random_views
-from nonneg.models import Model
-from nonneg.training import TrainConfig, load_recipe, read_log, train
-from nonneg.training._feed import open_feed
-from nonneg.training._optimisers import optimiser_of
+from nonneg.training import (
+    TrainConfig,
+    epoch_order,
+    load_recipe,
+    new_model,
+    open_feed,
+    optimiser_of,
+    read_log,
+    train,
+)
 from nonneg.training._step import Step
 from nonneg.training._watch import Watch
-from nonneg.training.loop import _fabric, epoch_order
+from nonneg.training.loop import _fabric
 
 DEVICE = choose_device().type
 
@@ -68,7 +74,7 @@ def stepper(config: TrainConfig, source: Source) -> Any:
     """Return a function that trains a given number of steps."""
     fabric = _fabric(config, [])
     torch.manual_seed(0)
-    model = Model(config.model(3, source.images.shape[1], 0)).to(fabric.device)
+    model = new_model(config, source).to(fabric.device)
     model.to(memory_format=torch.channels_last).train()
     watch = Watch(model.encoder_width, config.features, len(source.label_names), fabric.device, torch.float32)
     optimiser = optimiser_of(model.parameters(), config, fabric.device)
@@ -79,7 +85,7 @@ def stepper(config: TrainConfig, source: Source) -> Any:
         for epoch in itertools.count():
             steps = len(source) // config.batch_size
             order = epoch_order(len(source), 0, epoch)[: steps * config.batch_size].view(steps, -1)
-            yield from feed.batches(order)
+            yield from feed.batches(order, epoch)
 
     batches = rows()
 
@@ -112,7 +118,7 @@ class Pictures(Dataset[tuple[Any, int]]):
         return len(self.source)
 
     def __getitem__(self, row: int) -> tuple[Any, int]:
-        return self.transform(Image.fromarray(np.asarray(self.source.images[row]))), row
+        return self.transform(Image.fromarray(np.asarray(self.source.samples[row]))), row
 
 
 def lightly_training(config: TrainConfig, source: Source, steps: int, workers: int) -> float:
@@ -120,9 +126,9 @@ def lightly_training(config: TrainConfig, source: Source, steps: int, workers: i
     from lightly.loss import NTXentLoss
     from lightly.transforms import SimCLRTransform
 
-    v = config.views
+    v = config.modality.views
     transform = SimCLRTransform(
-        input_size=source.images.shape[1],
+        input_size=source.samples.shape[1],
         cj_prob=v.jitter_p,
         cj_bright=v.brightness,
         cj_contrast=v.contrast,
@@ -135,7 +141,7 @@ def lightly_training(config: TrainConfig, source: Source, steps: int, workers: i
         hf_prob=v.flip_p,
     )
     torch.manual_seed(0)
-    model = Model(config.model(3, source.images.shape[1], 0)).to(DEVICE).to(memory_format=torch.channels_last).train()
+    model = new_model(config, source).to(DEVICE).to(memory_format=torch.channels_last).train()
     optimiser = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9, weight_decay=1e-4)
     loss = NTXentLoss(temperature=config.temperature)
     loader = DataLoader(
@@ -167,8 +173,8 @@ def lightly_training(config: TrainConfig, source: Source, steps: int, workers: i
 
 def embedding(config: TrainConfig, source: Source, precision: str) -> dict[str, float]:
     """Return images per second of the forward pass alone and of `embed`, without and with stored images."""
-    model = Model(config.model(3, source.images.shape[1], 0)).to(DEVICE).to(memory_format=torch.channels_last).eval()
-    images = model.normalised(torch.from_numpy(np.array(source.images[:4096])).to(DEVICE))
+    model = new_model(config, source).to(DEVICE).to(memory_format=torch.channels_last).eval()
+    images = model.modality.inputs(torch.from_numpy(np.array(source.samples[:4096])).to(DEVICE))
 
     @torch.inference_mode()
     def bare() -> None:
@@ -190,17 +196,17 @@ def embedding(config: TrainConfig, source: Source, precision: str) -> dict[str, 
 def views_alone(config: TrainConfig, source: Source) -> dict[str, float]:
     """Return views per second on one thread: those of nonneg in batches and those of Pillow one by one."""
     rows = torch.arange(config.batch_size)
-    images = torch.from_numpy(np.array(source.images[: config.batch_size])).permute(0, 3, 1, 2)
-    side = source.images.shape[1:3]
-    pictures = [Image.fromarray(np.asarray(image)) for image in source.images[: config.batch_size]]
+    images = torch.from_numpy(np.array(source.samples[: config.batch_size])).permute(0, 3, 1, 2)
+    side = source.samples.shape[1:3]
+    pictures = [Image.fromarray(np.asarray(image)) for image in source.samples[: config.batch_size]]
     rng = random.Random(0)
 
     def with_pillow() -> None:
         for picture in pictures:
-            pillow_views.view(picture, pillow_views.parameters(config.views, *side, rng), side)
+            pillow_views.view(picture, pillow_views.parameters(config.modality.views, *side, rng), side)
 
-    random_views(images, rows, config.views, 0, 0)
-    ours = 2 * config.batch_size / seconds(lambda: random_views(images, rows, config.views, 0, 0), 5)
+    random_views(images, rows, config.modality.views, 0, 0)
+    ours = 2 * config.batch_size / seconds(lambda: random_views(images, rows, config.modality.views, 0, 0), 5)
     return {"nonneg": ours, "Pillow": config.batch_size / seconds(with_pillow, 3)}
 
 

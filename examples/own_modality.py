@@ -85,6 +85,7 @@ def waves(count: int, seed: int, length: int = 128) -> Source:
 
 
 def main(folder: Path, explore: bool = False) -> None:
+    """Train, embed, measure, search, save and explore."""
     config = nonneg.TrainConfig(
         modality=Series(), encoder="convnet", epochs=8, warmup_epochs=1, batch_size=128, features=64, lr=0.002
     )

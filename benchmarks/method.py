@@ -289,8 +289,8 @@ def readability(z: Tensor, labels: Tensor) -> dict[str, float | None]:
     found = class_consistency(z, labels, min_support=max(1, len(z) // 100), permutations=5)
     support = found.support[found.supported_features].double()
     ceiling = (torch.bincount(labels).max() / support.cpu()).clamp(max=1).mean()
-    values = {"precision": float(precision_at_k(z, labels, 10)), "sparsity": sparsity(z), "consistency": found.supported}
-    values |= {"floor": found.floor, "excess": found.excess, "ceiling": float(ceiling)}
+    values = {"precision": float(precision_at_k(z, labels, 10)), "sparsity": sparsity(z)}
+    values |= {"consistency": found.supported, "floor": found.floor, "excess": found.excess, "ceiling": float(ceiling)}
     counts = {"live": found.live, "supported": found.n_supported}
     return {name: None if math.isnan(value) else 100 * value for name, value in values.items()} | counts
 

@@ -222,9 +222,10 @@ def _fastest_kernels() -> Iterator[None]:
 
 @contextmanager
 def _quiet_compiler() -> Iterator[None]:
-    """Hide the compiler's advice to lower float32's precision: the config decides that."""
+    """Hide the compiler's advice to lower float32's precision, which the config decides, and news about its internals."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
+        warnings.filterwarnings("ignore", ".*torch._prims_common", FutureWarning)
         yield
 
 

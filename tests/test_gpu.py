@@ -109,7 +109,7 @@ def test_rectifiers_compile_for_the_device(kind):
     torch.testing.assert_close(torch.autograd.grad(compiled(x).sum(), x)[0], torch.autograd.grad(module(x).sum(), x)[0])
 
 
-VIEWS = dataclasses.replace(load_recipe("cifar10").views, solarise_p=0.2, rotate=10.0, shift=0.1, noise=0.02)
+VIEWS = dataclasses.replace(load_recipe("cifar10").modality.views, solarise_p=0.2, rotate=10.0, shift=0.1, noise=0.02)
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])

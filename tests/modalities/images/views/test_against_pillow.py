@@ -14,7 +14,7 @@ from nonneg.modalities.images.views import ViewConfig, draw, make_views
 from nonneg.training import load_recipe
 
 COUNT, SIDE = 120, 48
-CONFIG = replace(load_recipe("cifar10").views, solarise_p=0.2)
+CONFIG = replace(load_recipe("cifar10").modality.views, solarise_p=0.2)
 NOTHING = ViewConfig()
 TOLERANCE = 2.0
 

@@ -12,7 +12,7 @@ from nonneg.modalities.images import open_source
 from nonneg.modalities.images.views import ViewConfig, draw, make_views, random_views
 from nonneg.training import load_recipe
 
-PAPER = load_recipe("cifar10").views
+PAPER = load_recipe("cifar10").modality.views
 EVERYTHING = replace(PAPER, solarise_p=0.2, rotate=10, scale=0.1, shift=0.1, shear=5, noise=0.05)
 NOTHING = ViewConfig()
 

@@ -1,4 +1,4 @@
-"""Networks that end in non-negative features; saving, loading, embedding."""
+"""Networks with non-negative features: building, saving, loading, embedding."""
 
 from nonneg.models._config import OWN_ENCODER, ModelConfig
 from nonneg.models._embed import EmbedOptions, embed_data

@@ -1,4 +1,4 @@
-"""Codes of a model, batch by batch, collected into `Features`."""
+"""Collecting a model's codes, batch by batch, into `Features`."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ def features_of(
     origin: Mapping[str, Any] | None = None,
     advance: Callable[[int], object] = lambda samples: None,
 ) -> "dict[Layer, Features]":
-    """The features of a contiguous range of samples, by layer, from one pass.
+    """Return the features of a contiguous range of samples, by layer, from one pass.
 
     `origin` is added to their provenance; `advance` is called with the number of samples of each batch.
     """
@@ -73,7 +73,7 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def joined(parts: Iterable[Features]) -> Features:
-    """Features of one source, embedded in parts, as one."""
+    """Join the features of one source that was embedded in parts."""
     parts = list(parts)
     first = parts[0]
     codes = CodeRows(first.shape[1])

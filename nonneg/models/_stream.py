@@ -1,4 +1,4 @@
-"""Embedding in batches: the next ones are read while one is computed."""
+"""Embedding in batches: the next batches are read while one is computed."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 Precision = Literal["32-true", "bf16-mixed"]
 Codes = npt.NDArray[np.float32]
-_READ_AHEAD = 2  # batches being read while one is computed
+_READ_AHEAD = 2  # batches that are read while one is computed
 _SMALL_SAMPLE = 2**14  # bytes
 
 
 class EmbeddedBatch(NamedTuple):
-    """The codes of rows `start`, `start + 1`, … by layer, and their previews if asked for."""
+    """The codes of rows `start`, `start + 1`, … by layer, and their previews if requested."""
 
     start: int
     layers: "dict[Layer, Codes]"
@@ -34,9 +34,9 @@ class EmbeddedBatch(NamedTuple):
 
 
 def aligned_shares(samples: int, batch_size: int, parts: int) -> list[range]:
-    """Contiguous shares of the rows, one per process, that begin where a batch begins.
+    """Return contiguous shares of the rows, one per process, that start at the start of a batch.
 
-    Embedded separately, they go through exactly the batches of a single process.
+    Embedded separately, they form exactly the batches of a single process.
 
     Example:
         >>> aligned_shares(samples=10, batch_size=4, parts=2)
@@ -59,17 +59,17 @@ def embed_rows(
     precision: Precision = "32-true",
     media: bool = False,
 ) -> Iterator[EmbeddedBatch]:
-    """The codes of these rows, batch by batch; only a few batches are in memory at a time.
+    """Yield the codes of these rows, batch by batch; only a few batches are in memory at a time.
 
     Until the iterator is exhausted or closed, the model is in evaluation mode and on the device.
 
     Args:
-        model: what to embed with.
+        model: the model.
         source: the samples.
         rows: a contiguous range of them.
         layers: which of "encoder" and "projector", from one pass.
         batch_size: rows per batch; None is `usual_batch_size`.
-        device: where to compute; None is where the model is.
+        device: where to compute; None is the model's device.
         precision: "bf16-mixed" computes in bfloat16 where that is safe; codes are float32 either way.
         media: also make a preview of each sample.
 
@@ -97,7 +97,7 @@ def embed_rows(
 
 
 def usual_batch_size(source: Source, device: torch.device) -> int:
-    """1,024, or 4,096 small samples on a GPU, which finishes fewer before the host has launched the next batch.
+    """Return 1,024, or 4,096 for small samples on a GPU, which would otherwise wait for the host's next launch.
 
     Example:
         >>> usual_batch_size(Source("blank", np.zeros((2, 32, 32, 3), np.uint8)), torch.device("cpu"))
@@ -108,7 +108,7 @@ def usual_batch_size(source: Source, device: torch.device) -> int:
 
 
 def check_batch_size(batch_size: int) -> None:
-    """At least one sample per batch."""
+    """Raise an error unless the batch size is a whole number of at least 1."""
     if type(batch_size) is not int or batch_size < 1:
         raise InputError(f"batch_size is {batch_size!r}, expected a whole number, at least 1")
 
@@ -128,7 +128,7 @@ def _stream(
     def read(start: int) -> tuple[range, Any, dict[str, Any]]:
         part = range(start, min(start + batch_size, rows.stop))
         batch = as_tensors(source.samples[np.arange(part.start, part.stop)])
-        if copies is not None:  # from pinned memory a GPU copies while it computes
+        if copies is not None:  # a GPU can copy from pinned memory while it computes
             batch = map_arrays(lambda tensor: tensor.pin_memory(), batch)
         return part, batch, model.modality.preview(source, part) if media else {}
 
@@ -141,7 +141,7 @@ def _stream(
                 part, batch, preview = ahead.popleft().result()
                 ahead.extend(islice(coming, 1))
                 computing.append((part.start, _launched(model, batch, layers, device, precision, copies), preview))
-            # A GPU has its next batch already when the codes of the one before are waited for.
+            # A GPU already has its next batch when the host waits for the codes of the previous one.
             if len(computing) > 1 or not ahead:
                 start, codes, preview = computing.popleft()
                 yield EmbeddedBatch(start, codes(), preview)
@@ -181,7 +181,7 @@ def _launched(
         if done is None:
             return {layer: values.numpy() for layer, values in codes.items()}
         done.synchronize()
-        # Copied out of pinned memory, of which there should never be much.
+        # Copied out of pinned memory, which should stay small.
         return {layer: values.numpy().copy() for layer, values in codes.items()}
 
     return finished
@@ -189,7 +189,7 @@ def _launched(
 
 @contextmanager
 def _evaluating(model: "Model", device: torch.device) -> Iterator[None]:
-    """Evaluation mode on this device; afterwards every module is as it was."""
+    """Put the model into evaluation mode on this device, and restore the mode of every module afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     before = next(model.parameters()).device
     try:

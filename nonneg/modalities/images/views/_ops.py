@@ -46,7 +46,6 @@ def resize(x: Tensor, height: int, width: int, centre: float = 1.0) -> Tensor:
     matrices = []
     for side, size in zip(x.shape[2:], (height, width), strict=True):
         whole = max(size, round(side / scale))  # the side of the resized image before its centre is cut out
-
         start, length = (whole - size) // 2 * side / whole, size * side / whole
         box = torch.tensor([[start], [length]], device=x.device)
         matrices.append(_resampling(box[0], box[1], size, side, crop=False).to(x.dtype))
@@ -72,7 +71,7 @@ def _both_ways(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 
 
 def _resampling(start: Tensor, length: Tensor, size: int, available: int, crop: bool = True) -> Tensor:
-    """Return the weights `(views, size, available)` with which Pillow resizes `length` pixels from `start` on to `size`.
+    """Return the weights `(views, size, available)` by which Pillow resizes `length` pixels from `start` on to `size`.
 
     With `crop`, pixels outside that box do not contribute at its edges.
     """

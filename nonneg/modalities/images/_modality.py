@@ -40,7 +40,7 @@ class Images(Modality):
     skip_broken: bool = False
     """Leave out images that cannot be decoded, and record which; otherwise they are an error that lists them."""
     stem: Literal["standard", "small", "small_pad_2"] = "standard"
-    """First layers of a ResNet: small is one 3x3 convolution for images of about 32 pixels, small_pad_2 pads it by 2."""
+    """First layers of a ResNet: small is a 3x3 convolution for images of about 32 pixels, small_pad_2 pads it by 2."""
     pretrained: bool = False
     """Start from the published weights of a timm: or transformers: encoder."""
     mean: tuple[float, ...] = ()

@@ -20,6 +20,7 @@ import nonneg
 from nonneg.errors import InputError, StoppedError
 from nonneg.training import load_recipe, read_environment, read_log, train
 from nonneg.training._checkpoint import _TYPES, Checkpoint, Checkpoints, _digest
+from nonneg.training._resume import copy_to_host
 
 HERE = Path(__file__).parent
 CONFIG = dataclasses.replace(
@@ -362,3 +363,19 @@ def test_an_untrusted_checkpoint_cannot_run_code(tmp_path):
     with pytest.raises(InputError, match="is damaged"):
         train(CONFIG, tmp_path / "run", progress=False)
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_copying_a_checkpoint_to_the_host_does_not_wait_for_the_device():
+    weight = torch.zeros(2**26, device="cuda").view(2**13, 2, 64, 64).contiguous(memory_format=torch.channels_last)
+    copy_to_host({"weight": weight})[1]()  # allocates the host's memory, which waits
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        copies, wait_for_copies = copy_to_host({"weight": weight, "random": torch.zeros(5)})
+        weight.fill_(1)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    wait_for_copies()
+    assert not copies["weight"].any()
+    assert copies["weight"].is_contiguous(memory_format=torch.channels_last)  # copied without reordering

@@ -53,8 +53,8 @@ def uniform(n: int, seed: int, epoch: Tensor | int, sample: Tensor, view: Tensor
     block, number = torch.broadcast_tensors(blocks, sample[:, None])
     zero = torch.zeros_like(block)
     view = view[:, None] if isinstance(view, Tensor) else view
-    # Philox multiplies the first and third word. The compiler must not keep those in 32 bits: it may do so for
-    # the other two only if they are row and block numbers.
+    # Philox multiplies the first and third word, so these must be 64 bits wide. A compiler may keep the other two,
+    # which come from `arange`, in 32 bits.
     counter = (number, block, zero + epoch, zero + view)
     words = torch.stack(philox(counter, (seed & _MASK, seed >> 32 & _MASK)), dim=-1).flatten(1)[:, :n]
     # 23 bits plus one half: float32 keeps the largest of these numbers below 1.

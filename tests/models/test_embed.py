@@ -230,7 +230,7 @@ def test_data_with_other_channels_is_an_error():
 
 
 def test_a_source_without_samples_is_an_error(model):
-    with pytest.raises(InputError, match="mine .*samples"):
+    with pytest.raises(InputError, match=r"mine .*samples"):
         model.embed(source_of(np.zeros((0, 8, 8, 1), np.uint8)))
 
 

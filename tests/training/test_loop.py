@@ -284,7 +284,7 @@ def test_every_epoch_visits_every_sample_in_its_own_order():
 
 def test_images_larger_than_the_views_are_embedded_whole(tmp_path):
     images = np.random.default_rng(0).integers(0, 256, (64, 16, 16, 1), dtype=np.uint8)
-    images[:, 4:12, 4:12] = 0  # all content lies outside the central 8 x 8 pixels
+    images[:, 4:12, 4:12] = 0  # all content is outside the central 8 x 8 pixels
     views = dataclasses.replace(SHORT.modality.views, size=8)
     run = train(SHORT.replace(batch_size=32, views=views), tmp_path / "run", source=images, progress=False)
     model = nonneg.load(run)

@@ -68,11 +68,11 @@ def test_an_unknown_timm_model_is_an_error(timm, name):
 
 
 def test_published_weights_of_timm_are_read_from_safetensors_only(timm, monkeypatch):
-    asked = []
-    monkeypatch.setattr("timm.models._hub.hf_hub_download", lambda **options: asked.append(options) or 1 / 0)
+    requests = []
+    monkeypatch.setattr("timm.models._hub.hf_hub_download", lambda **options: requests.append(options) or 1 / 0)
     with pytest.raises(InputError, match="encoder 'timm:resnet10t'"):
         Model(ModelConfig("timm:resnet10t", Images(channels=3, pretrained=True)))
-    assert [options["filename"] for options in asked] == ["model.safetensors"]
+    assert [options["filename"] for options in requests] == ["model.safetensors"]
 
 
 def test_loading_a_saved_timm_model_downloads_nothing(timm, monkeypatch, tmp_path):

@@ -26,10 +26,10 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, asked: int | str) -> Mapping[str, object] | list[int]:
-        if isinstance(asked, str):
+    def __getitem__(self, key: int | str) -> Mapping[str, object] | list[int]:
+        if isinstance(key, str):
             return [number % 3 for number in self.rows]
-        number = self.rows[asked]
+        number = self.rows[key]
         return {"image": {"bytes": encoded(pixels(number)), "path": None}, "label": number % 3}
 
 

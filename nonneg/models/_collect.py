@@ -10,17 +10,18 @@ from nonneg.errors import InputError
 from nonneg.features import Features
 from nonneg.modalities import Source
 from nonneg.models._codes import CodeRows
-from nonneg.models._stream import Precision, embed_rows
+from nonneg.models._config import to_json
+from nonneg.models._stream import Layer, Precision, embed_rows
 
 if TYPE_CHECKING:
-    from nonneg.models._model import Layer, Model
+    from nonneg.models._model import Model
 
 
 def features_of(
     model: "Model",
     source: Source,
     rows: range,
-    layers: "tuple[Layer, ...]",
+    layers: tuple[Layer, ...],
     *,
     batch_size: int | None,
     device: str | torch.device | None,
@@ -28,13 +29,11 @@ def features_of(
     media: bool,
     origin: Mapping[str, Any] | None = None,
     advance: Callable[[int], object] = lambda samples: None,
-) -> "dict[Layer, Features]":
+) -> dict[Layer, Features]:
     """Return the features of a contiguous range of samples, by layer, from one pass.
 
     `origin` is added to their provenance; `advance` is called with the number of samples of each batch.
     """
-    from nonneg.models._config import to_json
-
     if not len(rows):
         raise InputError(f"{source.name} has no samples, expected at least one")
     codes: dict[Layer, CodeRows] = {}

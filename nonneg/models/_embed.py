@@ -16,9 +16,8 @@ from nonneg.errors import InputError
 from nonneg.features import Features, is_features
 from nonneg.modalities import Source
 from nonneg.models._collect import features_of, joined
-from nonneg.models._model import Layer
 from nonneg.models._store import load
-from nonneg.models._stream import Precision, aligned_shares, check_batch_size, usual_batch_size
+from nonneg.models._stream import Layer, Precision, aligned_shares, check_batch_size, usual_batch_size
 from nonneg.processes import Processes, launched_processes
 from nonneg.progress import progress_bar
 

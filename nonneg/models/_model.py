@@ -13,10 +13,8 @@ from nonneg.features import Features
 from nonneg.modalities import Modality, Source, as_tensors, map_arrays
 from nonneg.models._collect import features_of
 from nonneg.models._config import OWN_ENCODER, ModelConfig
-from nonneg.models._stream import Precision
+from nonneg.models._stream import Layer, Precision, check_layer
 from nonneg.rectify import NonNegative
-
-Layer = Literal["encoder", "projector"]
 
 
 class Model(nn.Module):
@@ -148,12 +146,6 @@ class Model(nn.Module):
         from nonneg.models._store import save
 
         save(self, Path(folder))
-
-
-def check_layer(layer: str) -> None:
-    """Raise an error if a model has no such layer."""
-    if layer not in ("encoder", "projector"):
-        raise InputError(f"layer is {layer!r}, expected encoder or projector")
 
 
 def output_width(encoder: nn.Module, modality: Modality, source: Source) -> int:

@@ -17,8 +17,9 @@ from nonneg.errors import InputError
 from nonneg.modalities import Source, arrays_of, as_tensors, map_arrays
 
 if TYPE_CHECKING:
-    from nonneg.models._model import Layer, Model
+    from nonneg.models._model import Model
 
+Layer = Literal["encoder", "projector"]
 Precision = Literal["32-true", "bf16-mixed"]
 Codes = npt.NDArray[np.float32]
 _READ_AHEAD = 2  # batches that are read while one is computed
@@ -29,7 +30,7 @@ class EmbeddedBatch(NamedTuple):
     """The codes of rows `start`, `start + 1`, … by layer, and their previews if requested."""
 
     start: int
-    layers: "dict[Layer, Codes]"
+    layers: dict[Layer, Codes]
     preview: dict[str, Any]
 
 
@@ -52,7 +53,7 @@ def embed_rows(
     model: "Model",
     source: Source,
     rows: range,
-    layers: "Sequence[Layer]" = ("projector",),
+    layers: Sequence[Layer] = ("projector",),
     *,
     batch_size: int | None = None,
     device: str | torch.device | None = None,
@@ -82,8 +83,6 @@ def embed_rows(
         >>> [(batch.start, batch.layers["projector"].shape) for batch in batches]
         [(0, (2, 32)), (2, (2, 32)), (4, (1, 32))]
     """
-    from nonneg.models._model import check_layer
-
     for layer in layers:
         check_layer(layer)
     if precision not in get_args(Precision):
@@ -107,6 +106,12 @@ def usual_batch_size(source: Source, device: torch.device) -> int:
     return 4096 if device.type == "cuda" and is_small else 1024
 
 
+def check_layer(layer: str) -> None:
+    """Raise an error if a model has no such layer."""
+    if layer not in get_args(Layer):
+        raise InputError(f"layer is {layer!r}, expected encoder or projector")
+
+
 def check_batch_size(batch_size: int) -> None:
     """Raise an error unless the batch size is a whole number of at least 1."""
     if type(batch_size) is not int or batch_size < 1:
@@ -117,7 +122,7 @@ def _stream(
     model: "Model",
     source: Source,
     rows: range,
-    layers: "tuple[Layer, ...]",
+    layers: tuple[Layer, ...],
     batch_size: int,
     device: torch.device,
     precision: Precision,
@@ -151,11 +156,11 @@ def _stream(
 def _launched(
     model: "Model",
     batch: Any,
-    layers: "tuple[Layer, ...]",
+    layers: tuple[Layer, ...],
     device: torch.device,
     precision: Precision,
     copies: torch.cuda.Stream | None,
-) -> "Callable[[], dict[Layer, Codes]]":
+) -> Callable[[], dict[Layer, Codes]]:
     """Launch the forward pass of a batch; the returned function waits for its codes."""
     with torch.cuda.device(device) if copies is not None else nullcontext():
         if copies is None:
@@ -177,7 +182,7 @@ def _launched(
         codes = {layer: outputs[layer].float().to("cpu", non_blocking=copies is not None) for layer in layers}
         done = None if copies is None else torch.cuda.current_stream().record_event()
 
-    def finished() -> "dict[Layer, Codes]":
+    def finished() -> dict[Layer, Codes]:
         if done is None:
             return {layer: values.numpy() for layer, values in codes.items()}
         done.synchronize()

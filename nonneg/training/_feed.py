@@ -56,13 +56,11 @@ def open_feed(source: Source, config: TrainConfig, device: torch.device, views: 
     first = torch.zeros((1, 1), dtype=torch.int64)
     if config.modality.load_views(source, first[:0], config.seed, 0, views) is not None:
         return LoadedViews(source, config, device, views)
-    samples = source.samples
-    is_array = all(isinstance(part, np.ndarray) for part in arrays_of(samples))
-    if not is_array:
-        return ReadAhead(source, device)
-    fits = sum(part.nbytes for part in arrays_of(samples)) < _available_memory(device)
-    if config.data_on == "device" or (config.data_on == "auto" and fits):
-        return Resident(source, device)
+    parts = list(arrays_of(source.samples))
+    if all(isinstance(part, np.ndarray) for part in parts):
+        fits = sum(part.nbytes for part in parts) < _available_memory(device)
+        if config.data_on == "device" or (config.data_on == "auto" and fits):
+            return Resident(source, device)
     return ReadAhead(source, device)
 
 

@@ -49,7 +49,7 @@ class Modality:
         """
         if isinstance(data, Source):
             return data
-        raise InputError(f"data is {data!r}, expected a Source: {self.name or type(self).__name__} reads no files")
+        raise InputError(f"data is {data!r}, expected a Source: {type(self).__name__} reads no files")
 
     def fitted(self, source: Source) -> Self:
         """Return a copy that knows everything it must about the data, such as the number of channels of images.
@@ -100,7 +100,7 @@ class Modality:
             name: the name of the encoder.
             saved: the description in a saved model of how to rebuild it; then nothing is downloaded.
         """
-        raise InputError(f"encoder is {name!r}, expected a module: {self.name or type(self).__name__} has none by name")
+        raise InputError(f"encoder is {name!r}, expected a module: {type(self).__name__} has no named encoders")
 
     # 4. Preprocessing
 
@@ -110,7 +110,7 @@ class Modality:
 
     def read(self, sample: Any) -> Source:
         """Return a source of one sample as a person gives it, such as the bytes of an image file, or a text."""
-        raise InputError(f"{self.name or type(self).__name__} cannot encode a {type(sample).__name__}")
+        raise InputError(f"{type(self).__name__} cannot encode a {type(sample).__name__}")
 
     def to(self, device: torch.device) -> None:
         """Copy constants to a device; called before work starts there."""

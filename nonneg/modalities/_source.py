@@ -48,7 +48,7 @@ class Source:
 
     def take(self, rows: Any) -> "Source":
         """Return some of the samples, by row numbers (in this order) or by a mask. Samples on disk stay there."""
-        rows = np.arange(len(self))[rows]  # a mask becomes row numbers
+        rows = np.arange(len(self))[np.asarray(rows) if len(rows) else []]  # a mask becomes row numbers
         return Source(
             self.name,
             self.samples[rows] if type(self.samples) is np.ndarray else SomeRows(self.samples, rows),

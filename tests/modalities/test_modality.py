@@ -145,7 +145,8 @@ def test_take_selects_everything_that_belongs_to_a_row():
         {"size": ("tiny", "small", "large", "huge")},
         ("broken",),
     )
-    for taken in (source.take([3, 1]), source.take(np.array([3, 1]))):
+    for rows in ([3, 1], (3, 1), np.array([3, 1])):
+        taken = source.take(rows)
         np.testing.assert_array_equal(taken.samples, [[9, 10, 11], [3, 4, 5]])
         assert (taken.name, taken.ids, taken.labels.tolist()) == ("x", ("d", "b"), [0, 1])
         assert taken.factors["size"].tolist() == [0, 2]

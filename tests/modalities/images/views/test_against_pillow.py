@@ -1,5 +1,6 @@
 """Every operation agrees with Pillow's to 2/255 on average; parameters have torchvision's distributions."""
 
+import io
 import random
 from dataclasses import replace
 
@@ -10,7 +11,8 @@ from PIL import Image, ImageFilter, ImageOps
 from scipy import stats
 
 from benchmarks import pillow_views
-from nonneg.modalities.images.views import ViewConfig, draw, make_views
+from nonneg.modalities.images.sources import decode_image
+from nonneg.modalities.images.views import ViewConfig, draw, make_views, resize
 from nonneg.training import load_recipe
 
 COUNT, SIDE = 120, 48
@@ -169,6 +171,20 @@ def test_whole_views_agree_with_pillow(pictures):
     off = difference(ours(pictures, p, CONFIG), pillows)
     assert off[smooth].mean() < TOLERANCE
     assert np.median(off) < TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "size"), [(20, 16, 12), (31, 57, 20), (10, 12, 24), (9, 9, 9), (40, 60, 40)]
+)
+def test_resizing_and_cropping_agrees_with_decoding_at_that_size(height, width, size):
+    images = np.random.default_rng(0).integers(0, 256, (8, height, width, 3), dtype=np.uint8)
+    decoded = []
+    for image in images:
+        file = io.BytesIO()
+        Image.fromarray(image).save(file, "PNG")
+        decoded.append(decode_image(file.getvalue(), size))
+    resized = resize(torch.from_numpy(images).permute(0, 3, 1, 2).float(), size, size).permute(0, 2, 3, 1).numpy()
+    assert difference(resized, decoded).max() < TOLERANCE
 
 
 # Distributions

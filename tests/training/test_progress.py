@@ -1,7 +1,6 @@
 """The progress bar of a training run."""
 
 import io
-import time
 
 from rich.console import Console
 
@@ -23,19 +22,6 @@ def test_the_bar_moves_within_an_epoch_and_shows_figures_once_per_epoch():
         assert task.completed == 1
     assert "epoch 1/4" in console.file.getvalue()
     assert "loss 2.500" in console.file.getvalue()
-
-
-def test_the_bar_is_redrawn_at_most_ten_times_per_second(monkeypatch):
-    now = iter(step / 1000 for step in range(1000))  # one second of a thousand steps
-    with epoch_progress(1, 0, "training", show=True, console=terminal()) as bar:
-        (task,) = bar.bar.tasks
-        with monkeypatch.context() as patch:
-            patch.setattr(time, "monotonic", lambda: next(now))
-            seen = set()
-            for step in range(1000):
-                bar.move_to(step / 1000)
-                seen.add(task.completed)
-    assert 9 <= len(seen) <= 11
 
 
 def test_a_file_gets_one_line_per_epoch(capsys):

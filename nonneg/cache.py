@@ -1,4 +1,4 @@
-"""The folder of the cache for decoded images and copied vectors, and its lock."""
+"""The cache folder for decoded images and copied vectors, and its lock."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _LOCK = ".lock"
 
 
 def cache_folder(chosen: Path | None) -> Path:
-    """The cache folder: `chosen`, or `$NONNEG_CACHE`, or `$XDG_CACHE_HOME/nonneg`, or `~/.cache/nonneg`."""
+    """Return `chosen`, `$NONNEG_CACHE`, `$XDG_CACHE_HOME/nonneg` or `~/.cache/nonneg`, the first that is set."""
     if chosen is not None:
         return Path(chosen)
     if own := os.environ.get("NONNEG_CACHE"):
@@ -29,7 +29,7 @@ def cache_folder(chosen: Path | None) -> Path:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Turn errors of writing the cache into an `InputError` that says what to do."""
+    """Turn errors of writing the cache into an `InputError` with advice."""
     try:
         yield
     except (OSError, InputError) as error:
@@ -42,7 +42,7 @@ def writing(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(folder: Path, show_progress: bool) -> Iterator[None]:
-    """Lock the cache folder; other processes wait, and then find the work done."""
+    """Lock the cache folder; other processes wait, and then find the finished work."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / _LOCK).open("ab")

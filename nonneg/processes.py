@@ -1,4 +1,4 @@
-"""Which of several processes this is, as torchrun or srun started them, and how many cores and bytes it has."""
+"""The processes that torchrun or srun started, and the cores and memory of this one."""
 
 import os
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ class Processes:
     """Processes that work together.
 
     Attributes:
-        rank: which of them this is, from 0 on.
-        total: how many there are.
-        local_rank: which of those on this machine this is.
-        here: how many are on each machine.
+        rank: the number of this process, from 0.
+        total: number of processes.
+        local_rank: the number of this process among those on its machine.
+        here: number of processes per machine.
     """
 
     rank: int = 0
@@ -27,7 +27,7 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """The one that speaks and writes."""
+        """Whether this process prints and writes for all."""
         return self.rank == 0
 
     @property
@@ -36,36 +36,36 @@ class Processes:
 
 
 def cores() -> int:
-    """Those this process may use, where the system tells."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def memory(cgroups: Path = _CGROUPS) -> int:
-    """Bytes for each process here: its share of the machine's memory, or of what its container may use of it."""
+    """Return the bytes for each process: its share of the machine's memory, or of its container's limit."""
     least = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):  # of version 2 and of version 1
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):  # cgroups version 2 and 1
         try:
             least = min(least, int((cgroups / name).read_text()))
-        except (OSError, ValueError):  # there is no such file, or it says "max"
+        except (OSError, ValueError):  # no such file, or "max"
             continue
     return least // launched_processes().here
 
 
 def launched_processes() -> Processes:
-    """Those that torchrun or srun started; one process otherwise."""
+    """Return the processes that torchrun or srun started; otherwise a single one."""
     env = os.environ
     if "RANK" in env and "WORLD_SIZE" in env:
         total = int(env["WORLD_SIZE"])
         here = int(env.get("LOCAL_WORLD_SIZE", total))
         return Processes(int(env["RANK"]), total, int(env.get("LOCAL_RANK", env["RANK"])), here)
-    # A batch script and a shell of salloc have tasks to give but are none: srun makes the steps. Fabric takes jobs
-    # of these two names for such shells, too.
+    # A batch script or a shell of salloc has tasks but is none of them: srun starts the steps. Like Fabric, treat jobs
+    # with these two names as such shells.
     is_shell = env.get("SLURM_JOB_NAME") in ("bash", "interactive")
     is_step = "SLURM_STEP_ID" in env and "SLURM_PROCID" in env and not is_shell
     if is_step and "SLURM_NTASKS_PER_NODE" in env:
         here, nodes = int(env["SLURM_NTASKS_PER_NODE"]), int(env.get("SLURM_NNODES", "1"))
         return Processes(int(env["SLURM_PROCID"]), here * nodes, int(env.get("SLURM_LOCALID", "0")), here)
     tasks = int(env.get("SLURM_NTASKS", "1"))
-    if is_step and tasks > 1:  # each would do the work of all
-        raise InputError(f"srun started {tasks} tasks without saying how many a node has, expected --ntasks-per-node")
+    if is_step and tasks > 1:  # each task would do all of the work
+        raise InputError(f"srun started {tasks} tasks without --ntasks-per-node, expected that option as well")
     return Processes()

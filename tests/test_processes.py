@@ -17,14 +17,14 @@ def test_without_a_launcher_there_is_one_process():
     assert launched_processes().is_first and launched_processes().nodes == 1
 
 
-def test_torchrun_gives_rank_and_size(monkeypatch):
+def test_torchrun_sets_rank_and_number_of_processes(monkeypatch):
     for name, value in TORCHRUN.items():
         monkeypatch.setenv(name, value)
     assert launched_processes() == Processes(rank=6, total=8, local_rank=0, here=2)
     assert launched_processes().nodes == 4 and not launched_processes().is_first
 
 
-def test_srun_gives_rank_and_size(monkeypatch):
+def test_srun_sets_rank_and_number_of_processes(monkeypatch):
     for name, value in {**SLURM, "SLURM_STEP_ID": "0"}.items():
         monkeypatch.setenv(name, value)
     assert launched_processes() == Processes(rank=5, total=12, local_rank=1, here=4)

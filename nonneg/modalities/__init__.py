@@ -1,6 +1,7 @@
 """Kinds of samples, one folder each, behind one protocol.
 
-A new modality of the package is a folder beside `images` and a line in `_modality.py`; people bring their own without.
+A new modality of the package is a folder beside `images` and one line in `_modality.py`; modalities from outside the
+package need neither.
 """
 
 from nonneg.modalities._batch import arrays_of, as_tensors, map_arrays

@@ -22,7 +22,7 @@ def map_arrays(function: Callable[[Any], Any], batch: Any) -> Any:
 
 
 def arrays_of(batch: Any) -> Iterator[Any]:
-    """Every array of a batch, in order."""
+    """Yield every array of a batch, in order."""
     if isinstance(batch, dict | tuple):
         for part in batch.values() if isinstance(batch, dict) else batch:
             yield from arrays_of(part)
@@ -31,7 +31,7 @@ def arrays_of(batch: Any) -> Iterator[Any]:
 
 
 def as_tensors(batch: Any) -> Any:
-    """NumPy arrays as torch tensors, copied where torch cannot share them (read-only memory); tensors as they are."""
+    """Convert the NumPy arrays of a batch to tensors, without copies unless torch needs them; keep tensors."""
 
     def tensor(part: Any) -> torch.Tensor:
         if isinstance(part, torch.Tensor):

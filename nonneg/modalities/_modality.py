@@ -1,4 +1,4 @@
-"""`Modality`: the five questions that a kind of samples answers, and nothing else in the package does."""
+"""`Modality`: everything that depends on the kind of samples, in five questions."""
 
 import importlib
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from nonneg.errors import InputError
 from nonneg.modalities._source import Source
 from nonneg.validation import build, check_fields
 
-# The one place outside its folder where a modality of the package is named; imported when first asked for.
+# The only place outside its folder where a modality of the package is named; it is imported when first used.
 _HOMES = {"images": "nonneg.modalities.images", "own": "nonneg.modalities.own"}
 _REGISTERED: dict[str, type["Modality"]] = {}
 
@@ -21,15 +21,15 @@ _REGISTERED: dict[str, type["Modality"]] = {}
 class Modality:
     """A kind of samples. Subclass it as a frozen dataclass: its fields are its part of the config.
 
-    A batch is whatever `Source.samples[rows]` gives: an array, or a tuple or dictionary of arrays, whose first axis
-    runs over samples. Outside `open`, `read` and `preview` its arrays are tensors on the device.
+    A batch is the result of `Source.samples[rows]`: an array, or a tuple or dictionary of arrays, whose first axis
+    runs over samples. Outside `open`, `read` and `preview`, its arrays are tensors on the device.
 
-    The base class answers what has a general answer; a subclass must define `draw_views`, and `encoder` unless every
-    training is given an encoder of its own. `examples/own_modality.py` is a complete one for time series.
+    Every method with a general answer has a default; a subclass must define `draw_views`, and `encoder` unless
+    callers always pass their own. `examples/own_modality.py` is a complete example for time series.
     """
 
     name: ClassVar[str] = ""
-    """What configs and saved models call it."""
+    """Its name in configs and saved models."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -39,20 +39,20 @@ class Modality:
     def open(
         self, data: Any, split: str = "train", *, skip_broken: bool | None = None, progress: bool = True
     ) -> Source:
-        """Samples from whatever `data` names.
+        """Open data and return its samples.
 
         Args:
-            data: what the modality can read, or a `Source`.
-            split: of the data: train (everything, if the data has no splits), test, ….
-            skip_broken: leave out samples that cannot be read; None does as the settings say.
-            progress: show a progress bar where reading takes long.
+            data: anything that the modality can read, or a `Source`.
+            split: the part of the data: train (everything, if the data has no splits), test, ….
+            skip_broken: leave out samples that cannot be read; None uses the modality's setting.
+            progress: show a progress bar if reading takes long.
         """
         if isinstance(data, Source):
             return data
-        raise InputError(f"data is {data!r}, expected a Source: {self.name or type(self).__name__} reads no files")
+        raise InputError(f"data is {data!r}, expected a Source: {type(self).__name__} reads no files")
 
     def fitted(self, source: Source) -> Self:
-        """The same modality with everything it must know of the data filled in, such as an image's channels.
+        """Return a copy that knows everything it must about the data, such as the number of channels of images.
 
         A model is built from the fitted modality and saved with it.
         """
@@ -63,82 +63,83 @@ class Modality:
     def draw_views(
         self, batch: Any, samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype
     ) -> Any:
-        """What the loss compares: the first views of all samples, then the second ones, as the encoder takes them.
+        """Draw the views that the loss compares, as input of the encoder: first views of all samples, then second ones.
 
-        Views follow from (seed, epoch, sample, view) alone, so that nothing changes when a batch is split, compiled
-        or resumed; `nonneg.modalities.uniform` draws such numbers. Runs on the device, inside the compiled step.
+        Views must depend only on (seed, epoch, sample, view), so that they stay the same when a batch is split, a step
+        is compiled or a run is resumed; `nonneg.modalities.uniform` draws such random numbers. Runs on the device,
+        inside the compiled step.
 
         Args:
-            batch: of samples.
-            samples: `(batch,)` int64, their numbers in the source.
-            seed, epoch: of the training; epoch may be a tensor on the device.
+            batch: a batch of samples.
+            samples: `(batch,)` int64, their row numbers in the source.
+            seed, epoch: of the run; epoch may be a tensor on the device.
             count: views per sample.
-            dtype: of the views.
+            dtype: the type of the views.
         """
         raise NotImplementedError
 
     def load_views(self, source: Source, rows: Tensor, seed: int, epoch: int, count: int) -> Iterator[Any] | None:
-        """Batches that already hold views, for views that cannot be drawn on the device; usually None.
+        """Return batches that already hold views, if views cannot be drawn on the device; usually None.
 
         Args:
             source: the samples.
             rows: `(steps, batch)` int64 row numbers.
-            seed, epoch, count: as for `draw_views`, which gets these batches.
+            seed, epoch, count: as in `draw_views`, which then receives these batches.
         """
         return None
 
     # 3. Encoder
 
     def check_encoder(self, name: str) -> None:
-        """Check an encoder's name before any data is read; an `InputError` says what was expected."""
+        """Check an encoder's name before any data is read; raise an `InputError` if it is unknown."""
 
     def encoder(self, name: str, saved: Mapping[str, Any] | None = None) -> tuple[nn.Module, int, dict[str, Any]]:
-        """The encoder of this name: a module from views to `(views, width)`, its width, and how to build it again.
+        """Build an encoder; return a module from views to `(views, width)`, its width, and how to rebuild it.
 
         Args:
-            name: of the encoder.
-            saved: what a saved model's folder says about how to build it; nothing is downloaded then.
+            name: the name of the encoder.
+            saved: the description in a saved model of how to rebuild it; then nothing is downloaded.
         """
-        raise InputError(f"encoder is {name!r}, expected a module: {self.name or type(self).__name__} has none by name")
+        raise InputError(f"encoder is {name!r}, expected a module: {type(self).__name__} has no named encoders")
 
     # 4. Preprocessing
 
     def inputs(self, batch: Any) -> Any:
-        """What the encoder takes outside training, from a batch of samples. The one preprocessing."""
+        """Return the encoder's input for a batch of samples outside training. All callers use this preprocessing."""
         return batch
 
     def read(self, sample: Any) -> Source:
-        """A source of one sample, from the form in which a person gives it (an image file's bytes, a text)."""
-        raise InputError(f"{self.name or type(self).__name__} cannot encode a {type(sample).__name__}")
+        """Return a source of one sample as a person gives it, such as the bytes of an image file, or a text."""
+        raise InputError(f"{type(self).__name__} cannot encode a {type(sample).__name__}")
 
     def to(self, device: torch.device) -> None:
-        """Called before work begins on a device, to bring constants there."""
+        """Copy constants to a device; called before work starts there."""
 
     # 5. Preview
 
     def preview(self, source: Source, rows: range) -> dict[str, Any]:
-        """Something to look at for each of these samples: `pixels`, `media` or `texts`, as `Features` takes them."""
+        """Return something to show for each of these samples: arguments `pixels`, `media` or `texts` of `Features`."""
         return {}
 
     # For evaluation
 
     def with_light_views(self) -> Self:
-        """The same modality with the views on which a classifier is trained; by default those of training."""
+        """Return a copy with the views on which a classifier is trained; by default those of training."""
         return self
 
     def corrupted(self, source: Source) -> dict[str, tuple[Source, ...]]:
-        """Corrupted versions of a source, by kind and from mild to severe, to measure robustness; usually none."""
+        """Return corrupted versions of a source, by kind and from mild to severe, to measure robustness."""
         return {}
 
     # Saving
 
     def to_table(self) -> dict[str, Any]:
-        """Its name and fields, as TOML and JSON hold them."""
+        """Return its name and fields as a table for TOML and JSON."""
         return {"name": self.name, **asdict(self)}
 
     @classmethod
     def from_table(cls, content: Mapping[str, Any], prefix: str = "") -> "Modality":
-        """What `to_table` gave; the name decides the class."""
+        """Create a modality from the result of `to_table`; the name decides the class."""
         fields = dict(content)
         name = fields.pop("name", cls.name or "images")
         if name != cls.name and name in _HOMES:

@@ -1,8 +1,8 @@
 """Random numbers that depend on what they are for, not on when they are drawn.
 
-Philox4x32-10 (Salmon et al., 2011), a counter-based generator: a sample's numbers follow from
-(seed, epoch, sample, view) alone, so they stay the same however a batch is split, ordered,
-compiled or resumed. torch's own generators count draws, which all of those change.
+Philox4x32-10 (Salmon et al., 2011) is a counter-based generator: a sample's numbers depend only on (seed, epoch,
+sample, view), so they stay the same however a batch is split, ordered, compiled or resumed. torch's own generators
+count draws, which all of these change.
 """
 
 import torch
@@ -14,10 +14,10 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 
 
 def philox(counter: tuple[Tensor, ...], key: tuple[int, int]) -> tuple[Tensor, ...]:
-    """Four int64 tensors below 2³² and a key of two such numbers to four tensors of random words.
+    """Map four int64 tensors below 2³², with a key of two such numbers, to four tensors of random words.
 
-    The operands are 32-bit numbers in 64-bit registers; a product wraps around like unsigned
-    arithmetic does, and masking after each shift drops the sign.
+    The operands are 32-bit numbers in 64-bit registers; products wrap around as in unsigned arithmetic, and masking
+    after each shift removes the sign.
     """
     c0, c1, c2, c3 = counter
     k0, k1 = key
@@ -34,14 +34,14 @@ def philox(counter: tuple[Tensor, ...], key: tuple[int, int]) -> tuple[Tensor, .
 
 
 def uniform(n: int, seed: int, epoch: Tensor | int, sample: Tensor, view: Tensor | int) -> Tensor:
-    """`(samples, n)` float32 numbers strictly between 0 and 1.
+    """Draw `(samples, n)` float32 numbers strictly between 0 and 1.
 
     Args:
-        n: how many a sample.
+        n: how many numbers per sample.
         seed: of the run, 0 to 2⁶⁴ − 1.
-        epoch: which visit to the sample; a number or a scalar int64 tensor.
+        epoch: a number or a scalar int64 tensor.
         sample: `(samples,)` int64 sample numbers.
-        view: which of its views; a number or `(samples,)` int64.
+        view: the number of the view, or `(samples,)` int64 numbers.
 
     Example:
         >>> rows = torch.tensor([5, 9])
@@ -53,9 +53,9 @@ def uniform(n: int, seed: int, epoch: Tensor | int, sample: Tensor, view: Tensor
     block, number = torch.broadcast_tensors(blocks, sample[:, None])
     zero = torch.zeros_like(block)
     view = view[:, None] if isinstance(view, Tensor) else view
-    # The first and third word are multiplied at once; row and block numbers, which a compiler may keep in
-    # 32 bits, are the other two.
+    # Philox multiplies the first and third word, so these must be 64 bits wide. A compiler may keep the other two,
+    # which come from `arange`, in 32 bits.
     counter = (number, block, zero + epoch, zero + view)
     words = torch.stack(philox(counter, (seed & _MASK, seed >> 32 & _MASK)), dim=-1).flatten(1)[:, :n]
-    # 23 bits and a half: the largest that float32 keeps below 1.
+    # 23 bits plus one half: float32 keeps the largest of these numbers below 1.
     return ((words >> 9).float() + 0.5) * 2**-23

@@ -1,4 +1,4 @@
-"""`Source`: samples to learn from or to embed, with what is known of them."""
+"""`Source`: samples to train on or to embed, with ids and labels."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,10 +14,10 @@ class Source:
 
     Attributes:
         name: where the samples come from, for provenance; never an absolute path.
-        samples: what `modality.draw_views` and `modality.inputs` take, batch by batch: `samples[rows]` is an array, or
-            a tuple or dictionary of arrays, for an array of row numbers. For images: `(samples, height, width,
-            channels)` uint8, possibly a read-only memory map larger than memory.
-        ids: one string per sample, all different; row numbers if left out.
+        samples: `samples[rows]` is the batch of these row numbers for the modality: an array, or a tuple or dictionary
+            of arrays. For images: `(samples, height, width, channels)` uint8, possibly a read-only memory map larger
+            than memory.
+        ids: one string per sample, all different; row numbers if omitted.
         labels: `(samples,)` int64, -1 for an unlabelled sample; None if no sample is labelled.
         label_names: the names of labels 0, 1, ….
         factors: factor name to `(samples,)` int64 values.
@@ -47,8 +47,8 @@ class Source:
         return len(self.samples)
 
     def take(self, rows: Any) -> "Source":
-        """Some of the samples (row numbers or a mask), in this order. Samples on disk stay there."""
-        rows = np.arange(len(self))[np.asarray(rows)]  # a mask becomes row numbers
+        """Return some of the samples, by row numbers (in this order) or by a mask. Samples on disk stay there."""
+        rows = np.arange(len(self))[np.asarray(rows) if len(rows) else []]  # a mask becomes row numbers
         return Source(
             self.name,
             self.samples[rows] if type(self.samples) is np.ndarray else SomeRows(self.samples, rows),
@@ -62,10 +62,10 @@ class Source:
 
 
 class SomeRows:
-    """Some rows of an array on disk, or of anything that is indexed by row numbers; nothing is read before it is used.
+    """Some rows of an array on disk, or of anything indexed by row numbers; rows are read when they are used.
 
     Attributes:
-        whole: what the rows are taken from.
+        whole: the object that the rows are taken from.
         rows: `(samples,)` int64, their numbers in `whole`.
     """
 
@@ -80,7 +80,7 @@ class SomeRows:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the rows, where `whole` is an array."""
+        """The shape of the rows, if `whole` is an array."""
         return (len(self.rows), *self.whole.shape[1:])
 
 
@@ -104,5 +104,5 @@ class ChangedRows:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the unchanged samples, where they are an array."""
+        """The shape of the unchanged samples, if they are an array."""
         return tuple(self.whole.shape)

@@ -1,4 +1,4 @@
-"""Splits, classes and ids of a data set, for any modality."""
+"""Splits, classes and ids of a data set of any modality."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
@@ -7,7 +7,7 @@ from nonneg.errors import InputError
 from nonneg.messages import valid_text
 
 SPLITS = ("train", "test", "val", "validation")
-_STANDS_FOR = {
+_SYNONYMS = {
     "test": ("test", "val", "validation"),
     "val": ("val", "validation"),
     "validation": ("validation", "val"),
@@ -16,7 +16,7 @@ _MOST_CLASSES = 1_000_000
 
 
 def unique_ids(names: Iterable[str]) -> tuple[str, ...]:
-    """Valid text, all different: where two names look the same, the second becomes `name#2`.
+    """Return valid and distinct text: of two equal names, the second becomes `name#2`.
 
     Example:
         >>> unique_ids(["a.png", "a.png", "b.png"])
@@ -37,7 +37,7 @@ def unique_ids(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def row_ids(split: str, rows: int) -> tuple[str, ...]:
-    """Ids for samples that have no name of their own: `train-000000`, `train-000001`, …"""
+    """Return ids for samples without names: `train-000000`, `train-000001`, …"""
     return tuple(f"{split}-{row:06d}" for row in range(rows))
 
 
@@ -47,33 +47,33 @@ def has_splits(folders: Iterable[str]) -> bool:
     return ("train" in names and len(names & set(SPLITS)) > 1) or (bool(names) and names <= set(SPLITS))
 
 
-def choose_split(asked: str, there: Iterable[str], where: str) -> str:
-    """The split that is meant: `test` also finds `val` and `validation`."""
-    there = sorted(there)
-    for name in _STANDS_FOR.get(asked, (asked,)):
-        if name in there:
+def choose_split(wanted: str, available: Iterable[str], where: str) -> str:
+    """Return the name of the wanted split; `test` also finds `val` and `validation`."""
+    available = sorted(available)
+    for name in _SYNONYMS.get(wanted, (wanted,)):
+        if name in available:
             return name
-    raise InputError(f"{where} has no split {asked!r}, expected one of {', '.join(there)}")
+    raise InputError(f"{where} has no split {wanted!r}, expected one of {', '.join(available)}")
 
 
 class UndividedError(InputError):
-    """Another split than train was asked for of data that has none."""
+    """A split other than train was requested of data without splits."""
 
 
-def require_train(asked: str, where: str) -> None:
-    """Data without splits is all one split, train."""
-    if asked != "train":
-        raise UndividedError(f"{where} is not divided into splits, so split is train (all of it), not {asked!r}")
+def require_train(wanted: str, where: str) -> None:
+    """Raise an error unless the split is train, which is all of the data if it has no splits."""
+    if wanted != "train":
+        raise UndividedError(f"{where} has no split {wanted!r}: it is not divided, expected train (all of it)")
 
 
 def classes(
     paths: Sequence[PurePosixPath], elsewhere: Iterable[str], where: str
 ) -> tuple[list[int] | None, tuple[str, ...]]:
-    """Labels and their names from paths below the split: the first folder is the class, no folder is no label.
+    """Return labels and their names from paths below the split: the first folder of a path is the class.
 
     Args:
-        paths: one a sample.
-        elsewhere: classes of the other splits, so that a class has one number in all of them.
+        paths: one per sample; without folders there are no labels.
+        elsewhere: classes of the other splits, so that a class has the same number in all of them.
         where: the data, for the message.
     """
     folders = [path.parts[0] if len(path.parts) > 1 else None for path in paths]
@@ -94,13 +94,13 @@ def classes(
 def numbered_classes(
     labels: Sequence[int], names: Sequence[str], where: str
 ) -> tuple[Sequence[int] | None, tuple[str, ...]]:
-    """Labels that are numbers already, with their names where known; all -1 is no labels."""
+    """Return labels that are numbers already, with their names if known; if all are -1 there are no labels."""
     lowest, highest = min(labels), max(labels)
     most = len(names) if names else _MOST_CLASSES
     if lowest < -1 or highest >= most:
         raise InputError(
-            f"{where} holds labels from {lowest} to {highest}, expected class numbers from 0 to {most - 1}, or -1 for "
-            "none"
+            f"{where} holds labels from {lowest} to {highest}, expected class numbers from 0 to {most - 1}, or -1 if "
+            "unlabelled"
         )
     if highest == -1:
         return None, ()

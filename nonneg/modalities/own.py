@@ -1,4 +1,4 @@
-"""Bring your own: a map-style dataset, a transform that runs in loader processes, a preprocessing function."""
+"""The caller's own data: a map-style dataset, a transform in loader processes, a preprocessing function."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -23,9 +23,9 @@ _MOST_WORKERS = 16
 @register
 @dataclass(frozen=True)
 class Own(Modality):
-    """Samples of a dataset of your own, transformed one by one on the CPU.
+    """Samples of the caller's own dataset, transformed one by one on the CPU.
 
-    `nonneg.train(config, source=dataset, views=transform)` makes it; `Source.samples` is then an `Items`.
+    `nonneg.train(config, source=dataset, views=transform)` uses it; `Source.samples` is then an `Items`.
     """
 
     name: ClassVar[str] = "own"
@@ -36,7 +36,7 @@ class Own(Modality):
     def load_views(
         self, source: Source, rows: Tensor, seed: int, epoch: int, count: int
     ) -> Iterator[tuple[Tensor, ...]]:
-        """Batches `(batch, count, …)`: `count` views of each sample."""
+        """Yield batches `(batch, count, …)` of `count` views of each sample."""
         items = source.samples
         if items.transform is None:
             raise InputError("views is missing, expected a transform of one sample into one view")
@@ -53,18 +53,18 @@ class Own(Modality):
     def draw_views(
         self, batch: Tensor, samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype
     ) -> Tensor:
-        """First views, then second ones, of batches that hold views already."""
+        """Return first views, then second ones, of a batch that already holds views."""
         return batch.transpose(0, 1).flatten(0, 1).to(dtype)
 
 
 class Items:
-    """A dataset's samples by row: `items[rows]` is a batch as the encoder takes it.
+    """A dataset's samples by row: `items[rows]` is a batch of inputs of the encoder.
 
     Args:
-        dataset: map-style; an item is `(sample, label)` or the sample alone.
-        transform: one sample to one random view, in training.
-        preprocess: one sample to the encoder's input, outside training; by default tensors are taken as they are, and
-            images (PIL, or uint8 arrays `(height, width, channels)`) become `(channels, height, width)` in 0 to 1.
+        dataset: a map-style dataset; an item is `(sample, label)` or the sample alone.
+        transform: maps one sample to one random view, in training.
+        preprocess: maps one sample to the encoder's input, outside training; by default tensors stay unchanged, and
+            images (PIL, or uint8 arrays `(height, width, channels)`) become `(channels, height, width)` from 0 to 1.
     """
 
     def __init__(self, dataset: Any, transform: Transform | None, preprocess: Transform | None) -> None:
@@ -84,7 +84,7 @@ class Items:
 def source_of(
     dataset: Any, transform: Transform | None = None, preprocess: Transform | None = None, name: str = "dataset"
 ) -> Source:
-    """A source of a map-style dataset. Its labels are `dataset.targets` or `dataset.labels`, if it has them.
+    """Return the source of a map-style dataset, with labels from `dataset.targets` or `dataset.labels` if present.
 
     Example:
         >>> pairs = [(torch.rand(4), 0), (torch.rand(4), 1)]
@@ -103,7 +103,7 @@ def source_of(
 
 
 def as_input(sample: Any) -> Tensor:
-    """A tensor as it is; an image, as PIL or a uint8 array, as `(channels, height, width)` floats in 0 to 1."""
+    """Return tensors unchanged, and images (PIL or uint8 arrays) as `(channels, height, width)` floats from 0 to 1."""
     if isinstance(sample, Tensor):
         return sample
     array = np.asarray(sample)
@@ -114,7 +114,7 @@ def as_input(sample: Any) -> Tensor:
 
 
 class _Views(Dataset[Tensor]):
-    """Views of a sample that follow from (seed, epoch, sample, view), whichever process makes them."""
+    """Views of a sample that depend only on (seed, epoch, sample, view), whichever process makes them."""
 
     def __init__(self, items: Items, seed: int, epoch: int, count: int) -> None:
         self.items, self.seed, self.epoch, self.count = items, seed, epoch, count
@@ -122,7 +122,7 @@ class _Views(Dataset[Tensor]):
     def __getitem__(self, row: int) -> Tensor:
         assert self.items.transform is not None
         sample, views = self.items.sample(row), []
-        # The caller's own random numbers continue as if nothing had been drawn.
+        # The caller's own random generators continue as if nothing had been drawn.
         states = random.getstate(), np.random.get_state()  # noqa: NPY002 (transforms use the global generators)
         with torch.random.fork_rng([]):
             for view in range(self.count):

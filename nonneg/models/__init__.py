@@ -1,10 +1,10 @@
-"""Networks that end in non-negative features; saving, loading, embedding."""
+"""Networks with non-negative features: building, saving, loading, embedding."""
 
 from nonneg.models._config import OWN_ENCODER, ModelConfig
 from nonneg.models._embed import EmbedOptions, embed_data
-from nonneg.models._model import Layer, Model, output_width, projector_of
+from nonneg.models._model import Model, output_width, projector_of
 from nonneg.models._store import fetched, load
-from nonneg.models._stream import Precision, embed_rows
+from nonneg.models._stream import Layer, Precision, embed_rows
 
 __all__ = [
     "OWN_ENCODER",

@@ -22,7 +22,7 @@ Learning](https://arxiv.org/abs/2403.12459)).
 ```python
 import nonneg
 
-model = nonneg.load("hub:owner/name")  # or the folder this file lies in
+model = nonneg.load("hub:owner/name")  # or the folder of this file
 features = model.embed(source)
 ```
 
@@ -33,7 +33,7 @@ features = model.embed(source)
 
 
 def model_card(config: ModelConfig) -> str:
-    """Markdown with YAML before it."""
+    """Return the card: Markdown after a YAML header."""
     values = {**asdict(config), "modality": config.modality.name}
     rows = [f"| {name} | {_cell(value)} |" for name, value in values.items()]
     rows += [f"| {name} | {_cell(value)} |" for name, value in asdict(config.modality).items()]

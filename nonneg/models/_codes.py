@@ -1,4 +1,4 @@
-"""Codes that arrive in blocks of rows, kept sparse or dense, whichever is less."""
+"""Collecting blocks of codes in memory, sparse or dense, whichever is smaller."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ import scipy.sparse as sp
 class CodeRows:
     """Rows of codes, collected in order.
 
-    Each block is kept in the smaller form, and so are all of them in the end: memory is about that
-    of the codes as they will be, plus a block.
+    Blocks and the final codes are stored in the smaller form, so memory stays about that of the final codes plus one
+    block.
 
     Example:
         >>> rows = CodeRows(features=4)
@@ -29,7 +29,7 @@ class CodeRows:
         self._blocks: list[Any] = []
 
     def add(self, block: Any) -> None:
-        """Take the next rows: `(rows, features)` float32, an array (not copied) or a `csr_array`."""
+        """Add the next rows: `(rows, features)` float32, an array (not copied) or a `csr_array`."""
         if sp.issparse(block):
             active = int(block.nnz)
         else:
@@ -41,9 +41,9 @@ class CodeRows:
         self._blocks.append(block)
 
     def finished(self) -> Any:
-        """All rows, `(samples, features)`: a `csr_array` if under half are not zero, else an array.
+        """Return all rows, `(samples, features)`: a `csr_array` if fewer than half are nonzero, else an array.
 
-        The blocks are given up on the way, so this can be asked once.
+        Can be called only once, because it frees the blocks.
         """
         blocks, self._blocks = self._blocks[::-1], []
         if not _is_sparse(self.nonzero, self.samples * self.features):
@@ -54,7 +54,7 @@ class CodeRows:
                 dense[row : row + block.shape[0]] = block.toarray() if sp.issparse(block) else block
                 row += block.shape[0]
             return dense
-        # SciPy wants one type for both index arrays.
+        # SciPy requires the same type for both index arrays.
         index = np.int32 if max(self.nonzero, self.features) < 2**31 else np.int64
         data, indices = np.empty(self.nonzero, np.float32), np.empty(self.nonzero, index)
         indptr = np.zeros(self.samples + 1, index)
@@ -70,12 +70,12 @@ class CodeRows:
 
 
 def _is_sparse(nonzero: int, entries: int) -> bool:
-    # A stored entry costs its column number too: sparse pays off below one half.
+    # Each stored entry also needs its column number, so sparse codes are smaller below one half.
     return nonzero < entries / 2
 
 
 def _csr(block: npt.NDArray[np.float32], is_active: npt.NDArray[np.bool_]) -> Any:
-    """What `csr_array(block)` makes, four times as fast: searching a mask is quicker than searching floats."""
+    """Return `csr_array(block)`, four times as fast, because searching a mask is faster than searching floats."""
     flat = np.flatnonzero(is_active)
     indptr = np.zeros(len(block) + 1, np.int32)
     np.cumsum(np.count_nonzero(is_active, axis=1), out=indptr[1:])

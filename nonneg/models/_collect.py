@@ -1,4 +1,4 @@
-"""Codes of a model, batch by batch, collected into `Features`."""
+"""Collecting a model's codes, batch by batch, into `Features`."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,17 +10,18 @@ from nonneg.errors import InputError
 from nonneg.features import Features
 from nonneg.modalities import Source
 from nonneg.models._codes import CodeRows
-from nonneg.models._stream import Precision, embed_rows
+from nonneg.models._config import to_json
+from nonneg.models._stream import Layer, Precision, embed_rows
 
 if TYPE_CHECKING:
-    from nonneg.models._model import Layer, Model
+    from nonneg.models._model import Model
 
 
 def features_of(
     model: "Model",
     source: Source,
     rows: range,
-    layers: "tuple[Layer, ...]",
+    layers: tuple[Layer, ...],
     *,
     batch_size: int | None,
     device: str | torch.device | None,
@@ -28,13 +29,11 @@ def features_of(
     media: bool,
     origin: Mapping[str, Any] | None = None,
     advance: Callable[[int], object] = lambda samples: None,
-) -> "dict[Layer, Features]":
-    """The features of a contiguous range of samples, by layer, from one pass.
+) -> dict[Layer, Features]:
+    """Return the features of a contiguous range of samples, by layer, from one pass.
 
     `origin` is added to their provenance; `advance` is called with the number of samples of each batch.
     """
-    from nonneg.models._config import to_json
-
     if not len(rows):
         raise InputError(f"{source.name} has no samples, expected at least one")
     codes: dict[Layer, CodeRows] = {}
@@ -73,7 +72,7 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def joined(parts: Iterable[Features]) -> Features:
-    """Features of one source, embedded in parts, as one."""
+    """Join the features of one source that was embedded in parts."""
     parts = list(parts)
     first = parts[0]
     codes = CodeRows(first.shape[1])

@@ -1,4 +1,4 @@
-"""`ModelConfig`: everything needed to build a network again, checked by name."""
+"""`ModelConfig`: everything needed to rebuild a network, checked by name."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -17,7 +17,7 @@ OWN_ENCODER = "own"
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Everything needed to build the network again.
+    """Everything needed to rebuild a network.
 
     Example:
         >>> from nonneg.modalities.images import Images
@@ -26,9 +26,9 @@ class ModelConfig:
     """
 
     encoder: str
-    """One of the modality's encoders by name, or "own" for a module that the caller brings."""
+    """The name of one of the modality's encoders, or "own" for a module that the caller passes."""
     modality: Modality
-    """What the samples are, fitted to the data: how they become the encoder's input."""
+    """The kind of samples, fitted to the data: how they become the encoder's input."""
     projector_width: Annotated[int, Field(ge=1)] = 2048
     """Width of the projector's hidden layers."""
     features: Annotated[int, Field(ge=1)] = 256
@@ -38,15 +38,15 @@ class ModelConfig:
     top_k: Annotated[int, Field(ge=0)] = 0
     """Number of features per sample that stay active, for rectify "top_k"; 0 otherwise."""
     projector_depth: Annotated[int, Field(ge=0, le=16)] = 2
-    """Linear layers of the projector; with 0 the encoder's output is rectified."""
+    """Number of linear layers of the projector; with 0 the encoder's output is rectified."""
     projector_batch_norm: bool = False
     """Batch norm after each hidden layer of the projector, which then has no bias."""
     classes: Annotated[int, Field(ge=0)] = 0
-    """Classes of the linear head on the features, for supervised learning; 0 for no head."""
+    """Number of classes of the linear head on the features, for supervised learning; 0 for no head."""
     rectify_weight: bool = False
-    """Whether the head's weight goes through relu before it is used."""
+    """Apply relu to the head's weight before it is used."""
     encoder_width: Annotated[int, Field(ge=0)] = 0
-    """Width of the encoder's output, for encoder "own"; 0 for encoders by name, which know it."""
+    """Width of the encoder's output, for encoder "own"; 0 for encoders by name, whose width is known."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -60,7 +60,8 @@ class ModelConfig:
         if self.rectify not in ("none", *KINDS):
             raise InputError(f"rectify is {self.rectify!r}, expected one of none, {', '.join(KINDS)}")
         if (self.rectify == "top_k") != (self.top_k > 0):
-            raise InputError(f"top_k is {self.top_k} with rectify {self.rectify!r}; top_k needs 1 or more, others 0")
+            expected = "1 or more" if self.rectify == "top_k" else "0"
+            raise InputError(f"top_k is {self.top_k} with rectify {self.rectify!r}, expected {expected}")
         if self.top_k > self.features:
             raise InputError(f"top_k is {self.top_k}, expected at most features, {self.features}")
         if self.rectify_weight and not self.classes:
@@ -68,16 +69,16 @@ class ModelConfig:
 
 
 def to_json(config: ModelConfig, backbone: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of a `config.json`."""
+    """Return the content of a `config.json`."""
     content = {"format": FORMAT, **asdict(config), "modality": config.modality.to_table()}
     return {**content, "backbone": dict(backbone)} if backbone else content
 
 
 def from_json(content: Any, modality: type[Modality] = Modality) -> tuple[ModelConfig, dict[str, Any]]:
-    """The config in a `config.json`, and how to build an encoder of another library again.
+    """Return the config in a `config.json`, and the description needed to rebuild an encoder of another library.
 
     Args:
-        content: of the file.
+        content: the content of the file.
         modality: the class to use, for a modality that is not registered.
     """
     if not isinstance(content, dict) or content.get("format") != FORMAT:

@@ -1,4 +1,4 @@
-"""A data set to `Features` on disk: in one process, or in several that each take a share."""
+"""Embedding a data set into `Features` on disk, in one process or in several that each take a share."""
 
 import os
 import secrets
@@ -16,9 +16,8 @@ from nonneg.errors import InputError
 from nonneg.features import Features, is_features
 from nonneg.modalities import Source
 from nonneg.models._collect import features_of, joined
-from nonneg.models._model import Layer
 from nonneg.models._store import load
-from nonneg.models._stream import Precision, aligned_shares, check_batch_size, usual_batch_size
+from nonneg.models._stream import Layer, Precision, aligned_shares, check_batch_size, usual_batch_size
 from nonneg.processes import Processes, launched_processes
 from nonneg.progress import progress_bar
 
@@ -28,11 +27,11 @@ class EmbedOptions:
     """How to embed a data set.
 
     Attributes:
-        split: of the data: train (everything, if the data has no splits) or test.
+        split: the part of the data: train (everything, if the data has no splits) or test.
         layer: projector, encoder or both.
-        batch_size: samples per batch, which changes the codes by rounding only; None chooses it.
+        batch_size: samples per batch, which changes codes only by rounding; None chooses it.
         accelerator: where to compute.
-        precision: of the forward pass.
+        precision: numerical precision of the forward pass.
         skip_broken: leave out samples that cannot be read.
         media: store previews of the samples, such as the images or thumbnails of large ones.
         overwrite: replace earlier features in the folder.
@@ -55,9 +54,9 @@ def embed_data(
 
     Args:
         run: a run's folder, a model's folder, or `hub:owner/name`.
-        data: what the model's modality opens.
-        out: the features' folder; beside the run, named after it and the data, if left out. For both layers, the
-            layer's name is put before the ending.
+        data: data that the model's modality can open.
+        out: the features' folder; by default beside the run, named after the run and the data. For both layers, the
+            layer's name is added before the suffix.
         options: how to embed.
         progress: show a progress bar.
 
@@ -80,8 +79,8 @@ def embed_data(
     batch_size = options.batch_size or usual_batch_size(source, device)
     shares = aligned_shares(len(source), batch_size, processes.total)
     if processes.total > 1:
-        _meet(processes)
-        if processes.is_first:  # leftovers of a run that was killed
+        _init_process_group(processes)
+        if processes.is_first:  # left by an interrupted run
             for folder in folders.values():
                 _remove_parts(folder)
         dist.barrier()
@@ -114,7 +113,7 @@ def _saved_together(
     processes: Processes,
     overwrite: bool,
 ) -> list[Path]:
-    """Every process saves its share; the first one joins them."""
+    """Save the share of every process; the first process joins them."""
     for name, share in features.items():
         share.save(_part(folders[name], processes.rank), overwrite=True)
     dist.barrier()
@@ -135,7 +134,7 @@ def _run_name(run: str) -> str:
 
 
 def _beside(run: str, source: Source) -> Path:
-    """`runs/x` and `photos/train` give `runs/x-photos-train.features`; a hub model gives one in the current folder."""
+    """Return `runs/x-photos-train.features` for `runs/x` and `photos/train`; in the current folder for a hub model."""
     name = f"{_run_name(run).rpartition('/')[2].partition('@')[0]}-{source.name.replace('/', '-')}.features"
     if run.startswith("hub:"):
         return Path(name)
@@ -145,7 +144,7 @@ def _beside(run: str, source: Source) -> Path:
 
 
 def _check_writable(folder: Path, overwrite: bool) -> None:
-    """Before the work, not after it."""
+    """Check before the work that the folder can be written."""
     if folder.exists() and not (overwrite and is_features(folder)):
         raise InputError(f"{folder} exists already; choose another --out, or --overwrite to replace features")
     with os_errors_as_input_errors(folder):
@@ -155,10 +154,10 @@ def _check_writable(folder: Path, overwrite: bool) -> None:
         trial.unlink()
 
 
-def _meet(processes: Processes) -> None:
-    """Form a group of these processes, only so that they can wait for each other."""
+def _init_process_group(processes: Processes) -> None:
+    """Connect the processes, so that they can wait for each other."""
     if not dist.is_initialized():
-        if "MASTER_ADDR" in os.environ:  # torchrun says where to meet, also inside a SLURM job
+        if "MASTER_ADDR" in os.environ:  # set by torchrun, also inside a SLURM job
             dist.init_process_group("gloo")
         else:
             from lightning_fabric.plugins.environments.slurm import SLURMEnvironment

@@ -1,4 +1,4 @@
-"""Encoder → projector → NonNegative: the whole model, so that training and evaluation cannot differ."""
+"""The whole model, encoder → projector → NonNegative, used alike in training and evaluation."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,22 +13,20 @@ from nonneg.features import Features
 from nonneg.modalities import Modality, Source, as_tensors, map_arrays
 from nonneg.models._collect import features_of
 from nonneg.models._config import OWN_ENCODER, ModelConfig
-from nonneg.models._stream import Precision
+from nonneg.models._stream import Layer, Precision, check_layer
 from nonneg.rectify import NonNegative
-
-Layer = Literal["encoder", "projector"]
 
 
 class Model(nn.Module):
     """A network from samples to features.
 
     Args:
-        config: what to build.
+        config: the settings.
         encoder: a module from the modality's inputs to `(batch, config.encoder_width)`, for encoder "own".
-        saved: how a saved model's folder says to build an encoder of another library, when its weights come from that
-            folder: nothing is downloaded then. Leave it out for a new model.
+        saved: the description of an encoder of another library in a saved model; then nothing is downloaded. Omit it
+            for a new model.
 
-    Shape: what `config.modality.inputs` gives to `(batch, features)`.
+    Shape: the result of `config.modality.inputs` to `(batch, features)`.
 
     Example:
         >>> from nonneg.modalities.images import Images
@@ -43,9 +41,9 @@ class Model(nn.Module):
         super().__init__()
         self.config = config
         self.backbone: Mapping[str, Any] = {}
-        """How to build an encoder of another library again."""
+        """The description needed to rebuild an encoder of another library."""
         if (encoder is not None) != (config.encoder == OWN_ENCODER):
-            expected = "a module" if encoder is None else "none, as the encoder is built by its name"
+            expected = "a module" if encoder is None else "none, because the encoder is built by its name"
             raise InputError(
                 f"encoder is {type(encoder).__name__} for a model with encoder {config.encoder!r}, expected {expected}"
             )
@@ -58,7 +56,7 @@ class Model(nn.Module):
 
     @property
     def modality(self) -> Modality:
-        """What the samples are, and how they become the encoder's input."""
+        """The kind of samples, and how they become the encoder's input."""
         return self.config.modality
 
     def forward(self, inputs: Any, layer: Layer = "projector") -> Tensor:
@@ -67,23 +65,23 @@ class Model(nn.Module):
         return h if layer == "encoder" else self.projector(h)
 
     def forward_layers(self, inputs: Any) -> tuple[Tensor, Tensor]:
-        """The encoder's output `(batch, encoder_width)` and the features `(batch, features)`, in one pass."""
+        """Return the encoder's output `(batch, encoder_width)` and the features `(batch, features)`, from one pass."""
         h: Tensor = self.encoder(inputs)
         return h, self.projector(h)
 
     def head(self) -> Tensor:
-        """The classifier's weight `(classes, features)` as it is used: rectified if the config says so."""
+        """Return the classifier's weight `(classes, features)`, rectified if the config says so."""
         if self.classifier is None:
             raise InputError("classes is 0: the model has no classifier, expected 1 class or more")
         weight = self.classifier.weight
         return F.relu(weight) if self.config.rectify_weight else weight.clone()
 
     def logits(self, z: Tensor) -> Tensor:
-        """The classifier's `(batch, classes)` for features `(batch, features)`."""
+        """Return the classifier's output `(batch, classes)` for features `(batch, features)`."""
         return F.linear(z, self.head())
 
     def open(self, data: Any, split: str = "train", *, progress: bool = True) -> Source:
-        """Data as this model takes it: what `modality.open` gives."""
+        """Open data with the model's modality."""
         return self.modality.open(data, split, progress=progress)
 
     @overload
@@ -117,15 +115,15 @@ class Model(nn.Module):
         precision: Precision = "32-true",
         media: bool = True,
     ) -> Features | dict[Layer, Features]:
-        """The features of every sample, with batch norm in evaluation mode.
+        """Return the features of every sample, with batch norm in evaluation mode.
 
         Samples are read batch by batch and may be a memory map larger than memory.
 
         Args:
-            source: a `Source`, or data that `open` takes.
+            source: a `Source`, or data for `open`.
             layer: "projector", "encoder", or "both" for a dictionary of the two from one pass.
             batch_size: samples per batch; None chooses it.
-            device: where to compute; None is where the model is.
+            device: where to compute; None is the model's device.
             precision: "32-true" or "bf16-mixed".
             media: store the samples' previews (images, thumbnails, texts) with the features.
         """
@@ -150,14 +148,8 @@ class Model(nn.Module):
         save(self, Path(folder))
 
 
-def check_layer(layer: str) -> None:
-    """Layers that a model has."""
-    if layer not in ("encoder", "projector"):
-        raise InputError(f"layer is {layer!r}, expected encoder or projector")
-
-
 def output_width(encoder: nn.Module, modality: Modality, source: Source) -> int:
-    """The width of an encoder's output, found by running it on two samples in evaluation mode."""
+    """Return the width of an encoder's output, found by running it on two samples in evaluation mode."""
     was_training, device = encoder.training, next(encoder.parameters()).device
     batch = as_tensors(source.samples[[0, min(1, len(source) - 1)]])
     try:
@@ -167,12 +159,12 @@ def output_width(encoder: nn.Module, modality: Modality, source: Source) -> int:
         encoder.train(was_training)
     if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != 2:
         found = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
-        raise InputError(f"encoder {type(encoder).__name__} gives {found} for 2 samples, expected a tensor (2, width)")
+        raise InputError(f"encoder {type(encoder).__name__} returns {found} for 2 samples, expected (2, width)")
     return int(output.shape[1])
 
 
 def projector_of(config: ModelConfig, width: int) -> nn.Sequential:
-    """A new projector for encoder outputs `(batch, width)`, with the non-negative map at its end."""
+    """Create the projector for encoder outputs `(batch, width)`, which ends in the non-negative map."""
     if config.projector_depth == 0 and config.features != width:
         raise InputError(
             f"features is {config.features} with projector_depth 0, expected the width of encoder"

@@ -1,4 +1,4 @@
-"""A model on disk and on the hub: a config, weights and a card. No pickle is read or written."""
+"""Saving a model to disk and loading it from disk or the hub: a config, weights and a card, without pickle."""
 
 import json
 import re
@@ -27,11 +27,11 @@ from nonneg.models._model import Model
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 _HUB = re.compile(r"hub:([\w.-]+/[\w.-]+)(?:@(.+))?")
-_LARGEST_TABLES = 2**30  # bytes of what a network computes for itself when it is built
+_LARGEST_TABLES = 2**30  # bytes of the tables that a network computes when it is built
 
 
 def save(model: Model, folder: Path) -> None:
-    """Write the model, each file whole or not at all."""
+    """Write the model; each file is written completely or not at all."""
     with os_errors_as_input_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         there = {path.name for path in folder.iterdir() if not path.name.startswith(TEMPORARY_PREFIX)}
@@ -39,15 +39,15 @@ def save(model: Model, folder: Path) -> None:
         if CARD in there and LIBRARY not in (folder / CARD).read_text("utf-8", "replace"):
             foreign.add(CARD)
     if foreign:
-        raise InputError(f"{folder} holds other files ({min(foreign)}), expected a new folder or that of a model")
+        raise InputError(f"{folder} holds other files ({min(foreign)}), expected a new folder or a model's folder")
     content = to_json(model.config, model.backbone)
     write_atomically(folder / WEIGHTS, save_tensors(_separate(model.state_dict())))
     write_atomically(folder / CARD, model_card(model.config).encode())
-    write_atomically(folder / CONFIG, json.dumps(content, indent=1).encode())  # last: with it, the model is whole
+    write_atomically(folder / CONFIG, json.dumps(content, indent=1).encode())  # last: it completes the model
 
 
 def _separate(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Contiguous, and none sharing memory with another, which safetensors would refuse."""
+    """Return contiguous tensors that share no memory with each other, as safetensors requires."""
     seen: set[int] = set()
     separate = {}
     for name, tensor in state.items():
@@ -63,9 +63,9 @@ def load(path: str | Path, *, encoder: nn.Module | None = None, modality: type[M
     Args:
         path: a run (`runs/x`), a model's folder (`runs/x/model`), or a model on the Hugging Face Hub,
             `hub:owner/name` or `hub:owner/name@revision`.
-        encoder: a module like the one the run was trained with, for a run with an encoder of the caller's; its weights
-            are replaced by the trained ones.
-        modality: the class of the run's modality, for one that is not registered.
+        encoder: a module like the one passed to `train`, for a run with an own encoder; its weights are replaced by
+            the trained ones.
+        modality: the class of the run's modality, if it is not registered.
     """
     folder = fetched(path) if isinstance(path, str) and path.startswith("hub:") else Path(path)
     with read_errors_as_input_errors(folder):
@@ -83,7 +83,7 @@ def load(path: str | Path, *, encoder: nn.Module | None = None, modality: type[M
         reason = str(error) if isinstance(error, InputError) else "it is not JSON"
         raise InputError(f"{described} does not describe a nonneg model: {reason}") from error
     if config.encoder == OWN_ENCODER and encoder is None:
-        raise InputError(f"{path} was trained with an encoder of your own, expected it as encoder=")
+        raise InputError(f"encoder is missing: {path} was trained with an own encoder, expected such a module")
     try:
         with read_errors_as_input_errors(weights):
             tensors = load_file(weights)
@@ -97,7 +97,7 @@ def load(path: str | Path, *, encoder: nn.Module | None = None, modality: type[M
 def _restored(
     config: ModelConfig, encoder: nn.Module | None, backbone: dict[str, Any], tensors: dict[str, Tensor]
 ) -> Model:
-    # Takes no memory, whatever sizes and numbers of layers the file claims.
+    # The meta device takes no memory, whatever sizes the file claims.
     with torch.device("meta"), _at_most_parameters(4 * len(tensors) + 1000):
         model = Model(config, encoder, backbone)
     expected = model.state_dict()
@@ -107,7 +107,7 @@ def _restored(
     model.load_state_dict(tensors, assign=True)
     unsaved = [tensor for tensor in chain(model.parameters(), model.buffers()) if tensor.is_meta]
     if unsaved:
-        # Tables that are computed and not saved, such as a Swin's positions. All saved sizes fit by now.
+        # Tables that are computed and not saved, such as the positions of a Swin. All saved sizes are checked by now.
         if sum(tensor.nbytes for tensor in unsaved) > _LARGEST_TABLES:
             raise RuntimeError("its network computes tables of more than 1 GiB")
         model = Model(config, encoder, backbone)
@@ -116,8 +116,8 @@ def _restored(
 
 
 def _as_expected(name: str, tensor: Tensor, ours: Tensor) -> Tensor:
-    """Of the same shape, before anything is made of it; any precision will do, but not bytes for floats."""
-    is_label = name.endswith("_extra_state")  # a few letters; read one by one
+    """Check a tensor's shape and type, before it is used, and convert its precision."""
+    is_label = name.endswith("_extra_state")  # a few characters of any length
     if tensor.shape != ours.shape and not is_label:
         raise RuntimeError(f"size mismatch for {name}: {tuple(tensor.shape)}, expected {tuple(ours.shape)}")
     if tensor.is_floating_point() and ours.is_floating_point():
@@ -129,7 +129,7 @@ def _as_expected(name: str, tensor: Tensor, ours: Tensor) -> Tensor:
 
 @contextmanager
 def _at_most_parameters(limit: int) -> Iterator[None]:
-    """Building stops where a config asks for many more layers than there are weights."""
+    """Stop building a network if the config asks for many more layers than there are weights."""
     thread, count = threading.get_ident(), 0
 
     def counted(module: nn.Module, name: str, parameter: Any) -> None:
@@ -147,20 +147,20 @@ def _at_most_parameters(limit: int) -> Iterator[None]:
 
 
 def fetched(path: str) -> Path:
-    """The local copy of a model on the hub."""
+    """Download a model from the hub, unless there is a local copy, and return its folder."""
     named = _HUB.fullmatch(path)
     if named is None:
         raise InputError(f"{path!r} names no model, expected hub:owner/name or hub:owner/name@revision")
     hub = import_extra("huggingface_hub", path, extra="hub")
     try:
         found = hub.snapshot_download(named[1], revision=named[2], allow_patterns=[CONFIG, WEIGHTS])
-    except Exception as error:  # of HTTP, of the cache, of the names: each has its own family of errors
+    except Exception as error:  # HTTP, the cache and names each have their own family of errors
         kinds = {kind.__name__ for kind in type(error).__mro__}
         if kinds & {"RepositoryNotFoundError", "RevisionNotFoundError"}:
             reason = "there is no such model or revision on the Hugging Face Hub, or it is not public"
         elif kinds & {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectionError"}:
             reason = "the Hugging Face Hub cannot be reached, and there is no copy here yet"
         else:
-            reason = " ".join(str(error).split()) or type(error).__name__
+            reason = one_line(error)
         raise InputError(f"{path} cannot be fetched: {reason}") from error
     return Path(found)

@@ -1,4 +1,4 @@
-"""Embedding in batches: the next ones are read while one is computed."""
+"""Embedding in batches: the next batches are read while one is computed."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -17,26 +17,27 @@ from nonneg.errors import InputError
 from nonneg.modalities import Source, arrays_of, as_tensors, map_arrays
 
 if TYPE_CHECKING:
-    from nonneg.models._model import Layer, Model
+    from nonneg.models._model import Model
 
+Layer = Literal["encoder", "projector"]
 Precision = Literal["32-true", "bf16-mixed"]
 Codes = npt.NDArray[np.float32]
-_READ_AHEAD = 2  # batches being read while one is computed
+_READ_AHEAD = 2  # batches that are read while one is computed
 _SMALL_SAMPLE = 2**14  # bytes
 
 
 class EmbeddedBatch(NamedTuple):
-    """The codes of rows `start`, `start + 1`, … by layer, and their previews if asked for."""
+    """The codes of rows `start`, `start + 1`, … by layer, and their previews if requested."""
 
     start: int
-    layers: "dict[Layer, Codes]"
+    layers: dict[Layer, Codes]
     preview: dict[str, Any]
 
 
 def aligned_shares(samples: int, batch_size: int, parts: int) -> list[range]:
-    """Contiguous shares of the rows, one per process, that begin where a batch begins.
+    """Return contiguous shares of the rows, one per process, that start at the start of a batch.
 
-    Embedded separately, they go through exactly the batches of a single process.
+    Embedded separately, they form exactly the batches of a single process.
 
     Example:
         >>> aligned_shares(samples=10, batch_size=4, parts=2)
@@ -52,24 +53,24 @@ def embed_rows(
     model: "Model",
     source: Source,
     rows: range,
-    layers: "Sequence[Layer]" = ("projector",),
+    layers: Sequence[Layer] = ("projector",),
     *,
     batch_size: int | None = None,
     device: str | torch.device | None = None,
     precision: Precision = "32-true",
     media: bool = False,
 ) -> Iterator[EmbeddedBatch]:
-    """The codes of these rows, batch by batch; only a few batches are in memory at a time.
+    """Yield the codes of these rows, batch by batch; only a few batches are in memory at a time.
 
     Until the iterator is exhausted or closed, the model is in evaluation mode and on the device.
 
     Args:
-        model: what to embed with.
+        model: the model.
         source: the samples.
         rows: a contiguous range of them.
         layers: which of "encoder" and "projector", from one pass.
         batch_size: rows per batch; None is `usual_batch_size`.
-        device: where to compute; None is where the model is.
+        device: where to compute; None is the model's device.
         precision: "bf16-mixed" computes in bfloat16 where that is safe; codes are float32 either way.
         media: also make a preview of each sample.
 
@@ -82,8 +83,6 @@ def embed_rows(
         >>> [(batch.start, batch.layers["projector"].shape) for batch in batches]
         [(0, (2, 32)), (2, (2, 32)), (4, (1, 32))]
     """
-    from nonneg.models._model import check_layer
-
     for layer in layers:
         check_layer(layer)
     if precision not in get_args(Precision):
@@ -97,7 +96,7 @@ def embed_rows(
 
 
 def usual_batch_size(source: Source, device: torch.device) -> int:
-    """1,024, or 4,096 small samples on a GPU, which finishes fewer before the host has launched the next batch.
+    """Return 1,024, or 4,096 for small samples on a GPU, which would otherwise wait for the host's next launch.
 
     Example:
         >>> usual_batch_size(Source("blank", np.zeros((2, 32, 32, 3), np.uint8)), torch.device("cpu"))
@@ -107,8 +106,14 @@ def usual_batch_size(source: Source, device: torch.device) -> int:
     return 4096 if device.type == "cuda" and is_small else 1024
 
 
+def check_layer(layer: str) -> None:
+    """Raise an error if a model has no such layer."""
+    if layer not in get_args(Layer):
+        raise InputError(f"layer is {layer!r}, expected encoder or projector")
+
+
 def check_batch_size(batch_size: int) -> None:
-    """At least one sample per batch."""
+    """Raise an error unless the batch size is a whole number of at least 1."""
     if type(batch_size) is not int or batch_size < 1:
         raise InputError(f"batch_size is {batch_size!r}, expected a whole number, at least 1")
 
@@ -117,7 +122,7 @@ def _stream(
     model: "Model",
     source: Source,
     rows: range,
-    layers: "tuple[Layer, ...]",
+    layers: tuple[Layer, ...],
     batch_size: int,
     device: torch.device,
     precision: Precision,
@@ -128,7 +133,7 @@ def _stream(
     def read(start: int) -> tuple[range, Any, dict[str, Any]]:
         part = range(start, min(start + batch_size, rows.stop))
         batch = as_tensors(source.samples[np.arange(part.start, part.stop)])
-        if copies is not None:  # from pinned memory a GPU copies while it computes
+        if copies is not None:  # a GPU can copy from pinned memory while it computes
             batch = map_arrays(lambda tensor: tensor.pin_memory(), batch)
         return part, batch, model.modality.preview(source, part) if media else {}
 
@@ -141,7 +146,7 @@ def _stream(
                 part, batch, preview = ahead.popleft().result()
                 ahead.extend(islice(coming, 1))
                 computing.append((part.start, _launched(model, batch, layers, device, precision, copies), preview))
-            # A GPU has its next batch already when the codes of the one before are waited for.
+            # A GPU already has its next batch when the host waits for the codes of the previous one.
             if len(computing) > 1 or not ahead:
                 start, codes, preview = computing.popleft()
                 yield EmbeddedBatch(start, codes(), preview)
@@ -151,11 +156,11 @@ def _stream(
 def _launched(
     model: "Model",
     batch: Any,
-    layers: "tuple[Layer, ...]",
+    layers: tuple[Layer, ...],
     device: torch.device,
     precision: Precision,
     copies: torch.cuda.Stream | None,
-) -> "Callable[[], dict[Layer, Codes]]":
+) -> Callable[[], dict[Layer, Codes]]:
     """Launch the forward pass of a batch; the returned function waits for its codes."""
     with torch.cuda.device(device) if copies is not None else nullcontext():
         if copies is None:
@@ -177,11 +182,11 @@ def _launched(
         codes = {layer: outputs[layer].float().to("cpu", non_blocking=copies is not None) for layer in layers}
         done = None if copies is None else torch.cuda.current_stream().record_event()
 
-    def finished() -> "dict[Layer, Codes]":
+    def finished() -> dict[Layer, Codes]:
         if done is None:
             return {layer: values.numpy() for layer, values in codes.items()}
         done.synchronize()
-        # Copied out of pinned memory, of which there should never be much.
+        # Copied out of pinned memory, which should stay small.
         return {layer: values.numpy().copy() for layer, values in codes.items()}
 
     return finished
@@ -189,7 +194,7 @@ def _launched(
 
 @contextmanager
 def _evaluating(model: "Model", device: torch.device) -> Iterator[None]:
-    """Evaluation mode on this device; afterwards every module is as it was."""
+    """Put the model into evaluation mode on this device, and restore the mode of every module afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     before = next(model.parameters()).device
     try:

@@ -3,7 +3,6 @@
 from nonneg.runs import read_environment, read_log
 from nonneg.training._feed import open_feed
 from nonneg.training._optimisers import learning_rate, optimiser_of, set_learning_rate
-from nonneg.training._progress import progress_bar
 from nonneg.training._recorded import Recorded
 from nonneg.training.config import TrainConfig, as_toml, load_recipe, recipes
 from nonneg.training.loop import epoch_order, new_model, train
@@ -18,7 +17,6 @@ __all__ = [
     "new_model",
     "open_feed",
     "optimiser_of",
-    "progress_bar",
     "read_environment",
     "read_log",
     "recipes",

@@ -1,7 +1,7 @@
-"""Checkpoints: all that a run needs to go on as if it had never stopped.
+"""Checkpoints: everything a run needs to resume as if it had never stopped.
 
-One safetensors file each: tensors and a header of strings, nothing that could run code. The header
-holds the digest of the tensors, so that a damaged file is known as such.
+Each is one safetensors file: tensors and a header of strings, nothing that could run code. The header holds a digest
+of the tensors, by which damaged files are recognised.
 """
 
 import hashlib
@@ -22,10 +22,11 @@ from torch.optim import Optimizer
 
 from nonneg.durable import atomic_writer, os_errors_as_input_errors, read_errors_as_input_errors
 from nonneg.errors import InputError
+from nonneg.messages import one_line
 
 KEPT = 2
 _FORMAT = "1"
-_TYPES = {  # in the words of safetensors
+_TYPES = {  # the names that safetensors uses
     torch.float64: "F64",
     torch.float32: "F32",
     torch.float16: "F16",
@@ -46,12 +47,12 @@ _TYPES = {  # in the words of safetensors
 
 
 class _DamagedError(InputError):
-    """Content that is not what was written: the checkpoint before may be whole."""
+    """The content of a checkpoint is not what was written; the previous checkpoint may be intact."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was saved: the number of updates done, the data it was trained on, and tensors by name."""
+    """The number of updates done, a fingerprint of the training data, and tensors by name."""
 
     step: int
     data: str
@@ -59,29 +60,30 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The checkpoints of a run, the newest `KEPT` of them. They are written while training goes on."""
+    """The newest `KEPT` checkpoints of a run, written while training continues."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._passed_over: list[Path] = []
+        self._damaged: list[Path] = []
         self._writing: threading.Thread | None = None
         self._failure: BaseException | None = None
 
-    def save(self, checkpoint: Checkpoint, arrived: Callable[[], None] = lambda: None) -> None:
-        """Begin to write; the tensors must be the caller's own copies. Waits for the one before.
+    def save(self, checkpoint: Checkpoint, wait_for_copies: Callable[[], None] = lambda: None) -> None:
+        """Start writing a checkpoint in a thread, after the previous one is written.
 
-        `arrived` is called, before they are read, where they are written: it returns when they hold what is to be
-        saved.
+        Args:
+            checkpoint: what to save; nobody else may change its tensors.
+            wait_for_copies: called in the thread before the tensors are read; returns when their content is complete.
         """
         self.wait()
         for name, tensor in checkpoint.tensors.items():
             if tensor.dtype not in _TYPES:
-                raise InputError(f"{name} is of type {tensor.dtype}, which a checkpoint cannot hold")
-        self._writing = threading.Thread(target=self._write, args=(checkpoint, arrived))
+                raise InputError(f"{name} has type {tensor.dtype}, which a checkpoint cannot hold")
+        self._writing = threading.Thread(target=self._write, args=(checkpoint, wait_for_copies))
         self._writing.start()
 
     def wait(self) -> None:
-        """Until the last one is on disk; says so if it could not be written."""
+        """Wait until the last checkpoint is on disk; raise an error if it could not be written."""
         if self._writing is not None:
             self._writing.join()
             self._writing = None
@@ -89,11 +91,11 @@ class Checkpoints:
             failure, self._failure = self._failure, None
             raise failure
 
-    def _write(self, checkpoint: Checkpoint, arrived: Callable[[], None]) -> None:
+    def _write(self, checkpoint: Checkpoint, wait_for_copies: Callable[[], None]) -> None:
         try:
             with os_errors_as_input_errors(self.folder):
                 self.folder.mkdir(exist_ok=True)
-            arrived()
+            wait_for_copies()
             tensors = {name: tensor.contiguous() for name, tensor in checkpoint.tensors.items()}
             header = {
                 "format": _FORMAT,
@@ -103,79 +105,77 @@ class Checkpoints:
             }
             path = self._path(checkpoint.step)
             with atomic_writer(path) as file:
-                for piece in _laid_out(tensors, header):
+                for piece in _file_content(tensors, header):
                     file.write(piece)
-            # Only now are damaged ones of no use to anybody.
-            for damaged in set(self._passed_over) - {path}:
+            # Damaged checkpoints are kept until a newer one is complete.
+            for damaged in set(self._damaged) - {path}:
                 damaged.unlink(missing_ok=True)
-            self._passed_over = []
+            self._damaged = []
             for old in self._paths()[KEPT:]:
                 old.unlink(missing_ok=True)
-        except BaseException as failure:  # raised where the run waits for it, not in this thread
+        except BaseException as failure:  # raised by `wait`, not in this thread
             self._failure = failure
 
     def newest(self) -> Checkpoint | None:
-        """The newest that is whole, None where none was ever written.
+        """Return the newest intact checkpoint, or None if none was ever written.
 
-        Damaged ones are passed over with a warning, and removed once the next is written. One that cannot be read
-        or that another nonneg wrote may well be whole, so it is refused.
+        Damaged checkpoints are skipped with a warning, and removed once the next one is written. A checkpoint that
+        cannot be read, or that another version of nonneg wrote, may be intact: it raises an error.
         """
         damaged: dict[Path, str] = {}
         for path in self._paths():
             try:
-                found = _read(path)
+                found = _read_checkpoint(path)
             except _DamagedError as error:
                 damaged[path] = str(error)
                 continue
             for sentence in damaged.values():
-                warnings.warn(f"{sentence}; going back to the checkpoint before", UserWarning, stacklevel=2)
-            self._passed_over = list(damaged)
+                warnings.warn(f"{sentence}; resuming from the previous checkpoint", UserWarning, stacklevel=2)
+            self._damaged = list(damaged)
             return found
         for sentence in damaged.values():
-            raise InputError(f"{sentence}, and there is none before that is whole; pass --overwrite to start over")
+            raise InputError(f"{sentence}, and no earlier checkpoint is intact; pass --overwrite to start over")
         return None
 
     def _path(self, step: int) -> Path:
         return self.folder / f"step-{step:09d}.safetensors"
 
     def _paths(self) -> list[Path]:
-        """Newest first."""
-        with read_errors_as_input_errors(
-            self.folder
-        ):  # globbing would take a folder that cannot be read for an empty one
-            try:
+        """Return the checkpoint files, newest first."""
+        with read_errors_as_input_errors(self.folder):
+            try:  # unlike iterdir, glob treats an unreadable folder as empty
                 found = [path for path in self.folder.iterdir() if path.match("step-*.safetensors")]
             except FileNotFoundError:
                 return []
         return sorted(found, reverse=True)
 
 
-def _read(path: Path) -> Checkpoint:
+def _read_checkpoint(path: Path) -> Checkpoint:
     try:
-        # Opened first for the system's own words if that fails.
+        # Opened by Python first, for the system's error message if that fails.
         with read_errors_as_input_errors(path), path.open("rb"), safe_open(path, "pt") as file:
             header = file.metadata() or {}
             if header["format"] != _FORMAT:
-                raise InputError(f"{path} is of version {header['format']!r}, this nonneg reads version {_FORMAT!r}")
+                raise InputError(f"{path} has format {header['format']!r}, expected {_FORMAT!r}")
             names = file.keys()
             tensors = {name: file.get_tensor(name) for name in names}
         step, data, digest = int(header["step"]), header["data"], header["sha256"]
     except (SafetensorError, KeyError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise _DamagedError(f"checkpoint {path} is damaged: {' '.join(str(error).split())}") from error
+        raise _DamagedError(f"checkpoint {path} is damaged: {one_line(error)}") from error
     if digest != _digest(tensors):
         raise _DamagedError(f"checkpoint {path} is damaged: its content is not what was written")
     return Checkpoint(step, data, tensors)
 
 
-def _laid_out(tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> Iterator[bytes | memoryview]:
-    """A safetensors file, piece by piece.
+def _file_content(tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> Iterator[bytes | memoryview]:
+    """Yield the content of a safetensors file, piece by piece.
 
-    The library lays out the whole file in memory and keeps Python's lock meanwhile, which the thread that feeds a GPU
-    cannot spare; or it writes a file that is neither flushed to disk nor readable by others.
+    The library builds the whole file in memory and holds Python's global lock meanwhile, which would block the thread
+    that feeds a GPU; or it writes a file that is neither flushed to disk nor readable by other users.
     """
-    # Wide types first: each tensor lies where its type may lie in memory.
+    # Wide types first, so that each tensor is aligned for its type.
     ordered = sorted(tensors.items(), key=lambda entry: (-entry[1].element_size(), entry[0]))
     ends = list(accumulate(tensor.nbytes for _, tensor in ordered))
     entries: dict[str, Any] = {"__metadata__": dict(header)}
@@ -203,14 +203,14 @@ def _digest(tensors: Mapping[str, Tensor]) -> str:
 
 
 def optimiser_tensors(optimiser: Optimizer) -> Iterator[tuple[str, Tensor]]:
-    """The optimiser's state, parameter by parameter. Its settings are the config's."""
+    """Yield the optimiser's state, parameter by parameter, without its settings, which are in the config."""
     for number, state in optimiser.state_dict()["state"].items():
         for name, value in state.items():
             yield f"{number}.{name}", value if isinstance(value, Tensor) else torch.tensor(value)
 
 
 def restore_optimiser(optimiser: Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `optimiser_tensors` gave; a ValueError if it is of another model."""
+    """Restore what `optimiser_tensors` yielded; raise a ValueError if it belongs to another model."""
     state: dict[int, dict[str, Any]] = {}
     for key, tensor in tensors.items():
         number, name = key.split(".", 1)
@@ -219,10 +219,10 @@ def restore_optimiser(optimiser: Optimizer, tensors: Mapping[str, Tensor]) -> No
     lrs = [group["lr"] for group in optimiser.param_groups]
     optimiser.load_state_dict({"state": state, "param_groups": groups})
     for group, lr in zip(optimiser.param_groups, lrs, strict=True):
-        group["lr"] = lr  # the very tensor that a recorded step reads
+        group["lr"] = lr  # the same tensor as before, which a recorded step reads
         for p in group["params"]:
             for name, value in optimiser.state[p].items():
-                if value.shape == p.shape:  # in the parameter's memory format, which fused steps insist on
+                if value.shape == p.shape:  # in the parameter's memory format, which fused steps require
                     optimiser.state[p][name] = torch.empty_like(p).copy_(value)
                 elif value.dim():
-                    raise ValueError(f"{name} is of shape {tuple(value.shape)}, expected {tuple(p.shape)}")
+                    raise ValueError(f"{name} has shape {tuple(value.shape)}, expected {tuple(p.shape)}")

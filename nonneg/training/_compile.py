@@ -6,15 +6,15 @@ from typing import Any
 import torch
 
 
-def compiled(work: Callable[..., Any]) -> Callable[..., Any]:
-    """For the shapes of this run alone, whatever else was compiled in this process.
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function for the shapes of this run alone, whatever else this process has compiled.
 
-    torch keeps what it compiled by code object, makes a second set of shapes more general and so
-    slower, and gives up after eight. A run gets a code object of its own.
+    torch caches compiled code by code object, generalises it (and slows it down) when a second set of shapes appears,
+    and gives up after eight. A fresh code object gives each run a cache of its own.
     """
 
-    def of_this_run(*args: Any) -> Any:
-        return work(*args)
+    def in_this_run(*args: Any) -> Any:
+        return function(*args)
 
-    of_this_run.__code__ = of_this_run.__code__.replace()
-    return torch.compile(of_this_run, dynamic=False)
+    in_this_run.__code__ = in_this_run.__code__.replace()
+    return torch.compile(in_this_run, dynamic=False)

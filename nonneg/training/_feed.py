@@ -1,4 +1,4 @@
-"""Batches on the device: gathered from samples that lie there, read ahead from disk, or made by loader processes."""
+"""Batches on the device: gathered from samples stored there, read ahead from disk, or made by loader processes."""
 
 import os
 from collections import deque
@@ -19,14 +19,14 @@ from nonneg.modalities import SomeRows, Source, arrays_of, as_tensors, map_array
 from nonneg.processes import memory
 from nonneg.training.config import TrainConfig
 
-_AHEAD = 4  # batches read before they are needed, by as many threads
-_DEVICE_SHARE = 0.5  # of the free memory: the rest is for the network
+_AHEAD = 4  # batches that are read before they are needed, by as many threads
+_DEVICE_SHARE = 0.5  # of the device's free memory that samples may take; the rest is for the network
 _HOST_SHARE = 0.25
-_BLOCK_BYTES = 2**26  # copied at a time: data on disk need not fit into the host's memory beside the device's
+_BLOCK_BYTES = 2**26  # copied at a time, so that data on disk need not fit into the host's memory
 
 
 class Batch(NamedTuple):
-    """Samples of one step on this device: what `Source.samples` gives for them, their numbers, their labels."""
+    """The samples of one step on this device: `Source.samples` of their row numbers, these numbers, their labels."""
 
     content: Any
     samples: Tensor
@@ -34,7 +34,7 @@ class Batch(NamedTuple):
 
 
 class Feed:
-    """Yields batches of these row numbers, `(steps, batch)`, one after the other; `where` says where samples wait."""
+    """Yields batches by their row numbers, `(steps, batch)`; `where` describes where the samples are kept."""
 
     where: str
 
@@ -43,7 +43,7 @@ class Feed:
         self.labels = None if source.labels is None else torch.from_numpy(source.labels).to(device)
 
     def batches(self, rows: Tensor, epoch: int) -> Iterator[Batch]:
-        """The batches of an epoch."""
+        """Yield the batches of an epoch."""
         for content, samples in self.contents(rows, epoch):
             yield Batch(content, samples, None if self.labels is None else self.labels[samples])
 
@@ -52,21 +52,19 @@ class Feed:
 
 
 def open_feed(source: Source, config: TrainConfig, device: torch.device, views: int = 2) -> Feed:
-    """Samples on the device if they fit there, else read ahead; `data_on` can decide otherwise."""
+    """Keep the samples on the device if they fit, otherwise read them ahead; `config.data_on` overrides this."""
     first = torch.zeros((1, 1), dtype=torch.int64)
     if config.modality.load_views(source, first[:0], config.seed, 0, views) is not None:
         return LoadedViews(source, config, device, views)
-    samples = source.samples
-    is_array = all(isinstance(part, np.ndarray) for part in arrays_of(samples))
-    if not is_array:
-        return ReadAhead(source, device)
-    fits = sum(part.nbytes for part in arrays_of(samples)) < _room(device)
-    if config.data_on == "device" or (config.data_on == "auto" and fits):
-        return Resident(source, device)
+    parts = list(arrays_of(source.samples))
+    if all(isinstance(part, np.ndarray) for part in parts):
+        fits = sum(part.nbytes for part in parts) < _available_memory(device)
+        if config.data_on == "device" or (config.data_on == "auto" and fits):
+            return Resident(source, device)
     return ReadAhead(source, device)
 
 
-def _room(device: torch.device) -> float:
+def _available_memory(device: torch.device) -> float:
     if device.type == "cuda":
         return _DEVICE_SHARE * torch.cuda.mem_get_info(device)[0]
     return _HOST_SHARE * memory()
@@ -88,17 +86,17 @@ class Resident(Feed):
 
 def _on_device(array: npt.NDArray[Any], device: torch.device) -> Tensor:
     if device.type == "cpu" and array.flags.writeable:
-        return torch.from_numpy(array)  # it lies there already
+        return torch.from_numpy(array)  # no copy
     there = torch.empty(array.shape, dtype=torch.from_numpy(np.array(array[:1])).dtype, device=device)
     rows = max(1, _BLOCK_BYTES // max(1, array[:1].nbytes))
     for start in range(0, len(array), rows):
-        # A copy: torch takes no read-only array, as a memory map is.
+        # A copy, because torch accepts no read-only arrays such as memory maps.
         there[start : start + rows] = torch.from_numpy(np.array(array[start : start + rows]))
     return there
 
 
 class ReadAhead(Feed):
-    """Samples stay where they are; threads read the next batches."""
+    """Samples stay where they are; threads read the next batches ahead."""
 
     def __init__(self, source: Source, device: torch.device) -> None:
         super().__init__(source, device)
@@ -114,7 +112,7 @@ class ReadAhead(Feed):
                 while begun < min(i + _AHEAD, len(rows)):
                     reads.append(readers.submit(self._read, rows[begun].numpy(), on_gpu))
                     begun += 1
-                # A finished read is let go of at once: kept, its memory could not be used again.
+                # A finished read is dropped at once, so that its memory can be used again.
                 batch = reads.popleft().result()
                 content = map_arrays(lambda part: part.to(self.device, non_blocking=True), batch)
                 yield content, samples.to(self.device, non_blocking=True)
@@ -122,7 +120,7 @@ class ReadAhead(Feed):
     def _read(self, rows: npt.NDArray[np.int64], pinned: bool) -> Any:
         samples = self.source.samples
         batch = as_tensors(samples[rows] if self.file is None else self.file.read(rows))
-        # torch keeps pinned memory until the copy from it is done, and uses it again.
+        # torch keeps pinned memory until the copy from it is done, and then reuses it.
         return map_arrays(lambda part: part.pin_memory(), batch) if pinned else batch
 
 
@@ -136,7 +134,7 @@ class LoadedViews(Feed):
 
     def contents(self, rows: Tensor, epoch: int) -> Iterator[tuple[Any, Tensor]]:
         loaded = self.config.modality.load_views(self.source, rows, self.config.seed, epoch, self.views)
-        assert loaded is not None  # it was when the feed was opened
+        assert loaded is not None  # checked when the feed was opened
         for content, samples in zip(loaded, rows, strict=True):
             there = map_arrays(lambda part: part.to(self.device, non_blocking=True), content)
             yield there, samples.to(self.device, non_blocking=True)
@@ -145,8 +143,7 @@ class LoadedViews(Feed):
 class MappedRows:
     """Rows of a memory map, read with `pread`.
 
-    Through the map, pages would count as this process's memory, as much as the machine has, and a row would be read
-    page by page.
+    Through the map, a row would be read page by page, and the pages would count as this process's memory.
     """
 
     def __init__(self, array: "np.memmap[Any, Any]", rows: npt.NDArray[np.int64] | None) -> None:
@@ -155,19 +152,19 @@ class MappedRows:
         with read_errors_as_input_errors(self.path):
             self.file = os.open(self.path, os.O_RDONLY)
         whole = array
-        while isinstance(whole.base, np.memmap):  # a part of a map knows only where the whole map begins
+        while isinstance(whole.base, np.memmap):  # a slice of a map only stores the offset of the whole map
             whole = whole.base
         self.start = int(whole.offset + array.ctypes.data - whole.ctypes.data)
 
     @classmethod
     def of(cls, samples: Any) -> "MappedRows | None":
-        """Those of a contiguous memory map, or of some rows of one; None for anything else."""
+        """Return the rows of a contiguous memory map, or of a selection of its rows; None for anything else."""
         array, rows = (samples.whole, samples.rows) if isinstance(samples, SomeRows) else (samples, None)
         is_map = isinstance(array, np.memmap) and array.filename is not None and array.flags.c_contiguous
         return cls(array, rows) if is_map and hasattr(os, "preadv") else None
 
     def read(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """`(rows, …)`, a new array."""
+        """Return `(rows, …)`, a new array."""
         rows = rows if self.rows is None else self.rows[rows]
         batch = np.empty((len(rows), *self.array.shape[1:]), self.array.dtype)
         with read_errors_as_input_errors(self.path):

@@ -13,18 +13,18 @@ from nonneg.training.config import TrainConfig
 
 
 class LARS(Optimizer):
-    """SGD with momentum whose steps are scaled, weight by weight, to a share of the weight's length.
+    """SGD with momentum whose steps are scaled, for each weight tensor, to a share of the tensor's length.
 
-    The gradient g of a weight p, decay λp added, is multiplied by min(trust · ‖p‖ / (‖g‖ + λ‖p‖) / lr, 1).
+    The gradient g of a weight p, with decay λp added, is multiplied by min(trust · ‖p‖ / (‖g‖ + λ‖p‖) / lr, 1).
     Biases and the parameters of norms (those with one dimension) are neither scaled nor decayed.
 
     Args:
         params: the parameters.
-        lr: a number, or a scalar tensor on their device.
+        lr: learning rate, a number or a scalar tensor on the parameters' device.
         momentum, weight_decay: as in SGD.
         trust: the share.
 
-    Everything stays on the device: a step never waits for it.
+    A step never waits for the device.
 
     Example:
         >>> p = torch.nn.Parameter(torch.tensor([[3.0, 4.0]]))
@@ -41,43 +41,43 @@ class LARS(Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 self.state[p]["momentum"] = torch.zeros_like(p)
-        self._scale: Callable[..., Any] = _scaled
-        self._move: Callable[..., Any] = _moved
+        self._scale: Callable[..., Any] = _scaled_gradients
+        self._update: Callable[..., Any] = _update_with_momentum
 
     def compile(self) -> None:
-        """Let the next steps be compiled: a few kernels instead of many passes over all parameters."""
-        self._scale, self._move = compiled(_scaled), compiled(_moved)
+        """Compile the next steps: a few kernels instead of many passes over all parameters."""
+        self._scale, self._update = compiled(_scaled_gradients), compiled(_update_with_momentum)
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         for group in self.param_groups:
-            having = [p for p in group["params"] if p.grad is not None]
-            for params in ([p for p in having if p.dim() > 1], [p for p in having if p.dim() <= 1]):
+            with_grad = [p for p in group["params"] if p.grad is not None]
+            for params in ([p for p in with_grad if p.dim() > 1], [p for p in with_grad if p.dim() <= 1]):
                 if not params:
                     continue
                 grads = [p.grad for p in params]
                 if params[0].dim() > 1:
                     grads = self._scale(params, grads, group["lr"], group["weight_decay"], group["trust"])
                 velocities = [self.state[p]["momentum"] for p in params]
-                self._move(params, grads, velocities, group["lr"], group["momentum"])
+                self._update(params, grads, velocities, group["lr"], group["momentum"])
 
 
-def _scaled(
+def _scaled_gradients(
     params: list[Tensor], grads: list[Tensor], lr: float | Tensor, weight_decay: float, trust: float
 ) -> list[Tensor]:
-    # Lists of scalars, one a weight, go through the same few kernels as lists of weights do.
+    # Lists of scalars, one per weight tensor, go through the same few kernels as lists of weight tensors.
     lengths, slopes = torch._foreach_norm(params), torch._foreach_norm(grads)
     share = torch._foreach_mul(lengths, trust)
-    # Where both lengths are 0 the quotient must be finite; such a weight is not moved anyway.
+    # If both lengths are 0 the quotient must still be finite; such a weight does not change anyway.
     below = torch._foreach_clamp_min(torch._foreach_add(slopes, lengths, alpha=weight_decay), 1e-30)
     share = torch._foreach_div(torch._foreach_div(share, below), lr)
-    # A weight of zeros has no length to keep to, and could never leave 0: it moves as in SGD.
+    # A weight of zeros would be scaled to 0 and never change: it is updated as in SGD.
     is_zero = torch._foreach_sub(torch._foreach_sign(lengths), 1)
     share = torch._foreach_clamp_max(torch._foreach_sub(share, is_zero), 1.0)
     return list(torch._foreach_mul(torch._foreach_add(grads, params, alpha=weight_decay), share))
 
 
-def _moved(
+def _update_with_momentum(
     params: list[Tensor], grads: list[Tensor], velocities: list[Tensor], lr: float | Tensor, momentum: float
 ) -> None:
     torch._foreach_mul_(velocities, momentum)
@@ -86,19 +86,19 @@ def _moved(
 
 
 def optimiser_of(params: Iterable[Tensor], config: TrainConfig, device: torch.device) -> Optimizer:
-    """The optimiser of a config. On CUDA its learning rate is a tensor there, so that a recorded step can follow it."""
+    """Create the optimiser of a config. On CUDA its learning rate is a tensor there, which a recorded step reads."""
     on_gpu = device.type == "cuda"
     lr = torch.tensor(config.lr, device=device) if on_gpu else config.lr
     if config.optimiser == "lars":
         return LARS(params, lr, config.momentum, config.weight_decay, config.trust)
     if config.optimiser == "sgd":
         return SGD(params, lr, config.momentum, weight_decay=config.weight_decay, fused=on_gpu)
-    # Fused takes its learning rate and count of steps from the device; elsewhere torch's default is as fast.
+    # The fused version reads its learning rate and step count on the device; on the CPU torch's default is as fast.
     return AdamW(params, lr, weight_decay=config.weight_decay, fused=on_gpu, capturable=on_gpu)
 
 
 def set_learning_rate(optimiser: Optimizer, lr: float) -> None:
-    """Of all groups, in place where it is a tensor: nothing waits for it."""
+    """Set the learning rate of all groups, in place if it is a tensor, without waiting for the device."""
     for group in optimiser.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(lr)
@@ -107,7 +107,7 @@ def set_learning_rate(optimiser: Optimizer, lr: float) -> None:
 
 
 def learning_rate(config: TrainConfig, step: int, steps: int, warmup: int) -> float:
-    """Linear warm-up to `lr`, then a cosine to 0."""
+    """Return the learning rate of a step: a linear warm-up to `lr`, then a cosine to 0."""
     if step < warmup:
         return config.lr * (step + 1) / warmup
     return config.lr * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))

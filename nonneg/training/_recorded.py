@@ -1,4 +1,4 @@
-"""Work that is recorded once as a CUDA graph, then replayed: the host launches one thing a step."""
+"""Work recorded once as a CUDA graph and then replayed, so that the host launches one operation per step."""
 
 import gc
 from collections.abc import Callable
@@ -6,42 +6,42 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-_WARM_UP = 3  # times before the recording: they compile, choose convolutions and make the optimiser's state
+_WARM_UP = 3  # calls before the recording: they compile, choose convolutions and create the optimiser's state
 
 
 class Recorded:
-    """Calls `work` on tensors of the same shapes each time; from the fourth time on, its recording.
+    """Call `work` on tensors of the same shapes each time; from the fourth call on, replay a recording of it.
 
-    Work must not wait for the device, and what it leaves behind lies in tensors that were there before, or that are
-    written anew each time.
+    `work` must not wait for the device, and must write its results into tensors that exist before it is called or
+    that it writes anew each time.
 
     Args:
-        work: takes tensors, any of which may be None, and returns nothing.
+        work: a function of tensors, any of which may be None, without a result.
         device: a CUDA device.
     """
 
     def __init__(self, work: Callable[..., None], device: torch.device) -> None:
         self.work, self.device = work, device
-        self.stream = torch.cuda.Stream(device)  # what a graph records must not have run on the default stream
+        self.stream = torch.cuda.Stream(device)  # a graph cannot record what has run on the default stream
         self.graph: torch.cuda.CUDAGraph | None = None
         self.inputs: tuple[Tensor | None, ...] = ()
-        self.done = 0
+        self.calls = 0
 
     def __call__(self, *inputs: Tensor | None) -> None:
-        if not self.done:
+        if not self.calls:
             self.inputs = tuple(None if given is None else torch.empty_like(given) for given in inputs)
-        for mine, given in zip(self.inputs, inputs, strict=True):
-            if mine is not None and given is not None:
-                mine.copy_(given)
+        for recorded, given in zip(self.inputs, inputs, strict=True):
+            if recorded is not None and given is not None:
+                recorded.copy_(given)
         if self.graph is not None:
             self.graph.replay()
-        elif self.done < _WARM_UP:
-            self._unrecorded()
+        elif self.calls < _WARM_UP:
+            self._warm_up()
         else:
             self._record()
-        self.done += 1
+        self.calls += 1
 
-    def _unrecorded(self) -> None:
+    def _warm_up(self) -> None:
         self.stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self.stream):
             self.work(*self.inputs)
@@ -49,16 +49,16 @@ class Recorded:
 
     def _record(self) -> None:
         graph = torch.cuda.CUDAGraph()
-        # The graph of an earlier run, were it collected while this one is recorded, would end the recording.
+        # If the graph of an earlier run were garbage-collected during the recording, the recording would fail.
         gc.collect()
-        collects = gc.isenabled()
+        was_enabled = gc.isenabled()
         gc.disable()
         try:
-            # Other threads of the process may use the device meanwhile.
+            # Other threads of the process may use the device during the recording.
             with torch.cuda.graph(graph, stream=self.stream, capture_error_mode="thread_local"):
                 self.work(*self.inputs)
         finally:
-            if collects:
+            if was_enabled:
                 gc.enable()
         graph.replay()
         self.graph = graph

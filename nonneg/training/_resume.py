@@ -1,4 +1,4 @@
-"""A run's whole state, to a checkpoint and back."""
+"""Saving a run's whole state to a checkpoint, and restoring it."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -8,72 +8,72 @@ import torch
 from torch import Tensor
 
 from nonneg.errors import InputError
+from nonneg.messages import one_line
 from nonneg.modalities import Source, arrays_of
 from nonneg.training._checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
-from nonneg.training._ends import check_loss, check_weights
+from nonneg.training._checks import check_finite, check_weights
+from nonneg.training._processes import gather, on_first_process
 from nonneg.training._run import RunFolder
 from nonneg.training._step import Step
-from nonneg.training._together import by_first, gathered
 
 
 def save_state(run: RunFolder, step: Step, data: str, done: int, epoch: int) -> None:
-    """All processes take part, the first one writes; it writes while training goes on."""
+    """Save a checkpoint: all processes take part, and the first one writes it while training continues."""
     step.watch.reduce(step.group)
-    check_loss(float(step.watch.loss), epoch, step.config)
+    check_finite(float(step.watch.loss), epoch, step.config)
     check_weights(step.model.parameters(), epoch, step.config)
-    states = gathered(torch.get_rng_state(), step.fabric)
+    states = gather(torch.get_rng_state(), step.fabric)
     tensors = {f"model.{name}": tensor for name, tensor in step.model.state_dict().items()}
     tensors |= {f"optimiser.{name}": tensor for name, tensor in optimiser_tensors(step.optimiser.optimizer)}
     tensors |= {f"watch.{name}": tensor for name, tensor in step.watch.tensors().items()}
     tensors |= {f"random.{rank}": state for rank, state in enumerate(states)}
     if step.fabric.device.type == "cuda":
-        states = gathered(torch.cuda.get_rng_state(step.fabric.device), step.fabric)
+        states = gather(torch.cuda.get_rng_state(step.fabric.device), step.fabric)
         tensors |= {f"random.cuda.{rank}": state for rank, state in enumerate(states)}
 
-    def begin_to_write() -> None:
-        run.checkpoints.wait()  # first: it may still hold the memory that the copies go to
-        copies, arrived = copied_aside(tensors)
-        run.checkpoints.save(Checkpoint(done, data, copies), arrived)
+    def start_writing() -> None:
+        run.checkpoints.wait()  # first: the previous one may still hold the memory that the copies need
+        copies, wait_for_copies = copy_to_host(tensors)
+        run.checkpoints.save(Checkpoint(done, data, copies), wait_for_copies)
 
-    by_first(step.fabric, begin_to_write)
+    on_first_process(step.fabric, start_writing)
     if not step.fabric.is_global_zero:
-        step.watch.clear()  # the first process has the sums of all now
+        step.watch.clear()  # the first process now has the sums of all
 
 
-def copied_aside(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Callable[[], None]]:
-    """Copies in the host's memory, and what to call before they are read.
+def copy_to_host(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Callable[[], None]]:
+    """Return copies in the host's memory, and a function to call before they are read.
 
-    A GPU copies as soon as it comes to it, before whatever it is given next. Nothing waits for it here: while the
-    host waited, the GPU would have nothing to do.
+    A GPU makes the copies in order, before the work it is given next. Nothing waits for it here: while the host
+    waited, the GPU would be idle.
     """
     on_gpu = {tensor.device for tensor in tensors.values() if tensor.is_cuda}
     copies = {name: t.detach().to("cpu", copy=True, non_blocking=t.is_cuda) for name, t in tensors.items()}
     copied = [torch.cuda.current_stream(device).record_event() for device in on_gpu]
 
-    def arrived() -> None:
+    def wait_for_copies() -> None:
         for event in copied:
             event.synchronize()
 
-    return copies, arrived
+    return copies, wait_for_copies
 
 
-def restore_state(run: RunFolder, step: Step, data: str, per_epoch: int) -> int:
-    """The state of the newest checkpoint; returns the updates done by then."""
+def restore_state(run: RunFolder, step: Step, data: str) -> int:
+    """Restore the newest checkpoint and return its number of updates."""
     checkpoint = run.checkpoints.newest()
-    step.fabric.barrier()  # all have read it
+    step.fabric.barrier()  # until all have read it
     if checkpoint:
         if checkpoint.data != data:
             raise InputError(
-                f"{run.folder} was trained on other data than {step.config.data} holds now; put it back or pass"
+                f"{run.folder} was trained on other data than {step.config.data} holds now; restore the data, or pass"
                 " --overwrite to start over"
             )
         try:
-            _put_back(checkpoint, step)
+            _restore(checkpoint, step)
         except (RuntimeError, KeyError, ValueError, TypeError) as error:
-            reason = " ".join(str(error).split())[:300]
             raise InputError(
-                f"the checkpoint of step {checkpoint.step:,} in {run.folder} is of another model ({reason}); pass"
-                " --overwrite to start over"
+                f"the checkpoint of step {checkpoint.step:,} in {run.folder} belongs to another model"
+                f" ({one_line(error)}); pass --overwrite to start over"
             ) from error
     done = checkpoint.step if checkpoint else 0
     if step.fabric.is_global_zero:
@@ -82,7 +82,7 @@ def restore_state(run: RunFolder, step: Step, data: str, per_epoch: int) -> int:
     return done
 
 
-def _put_back(checkpoint: Checkpoint, step: Step) -> None:
+def _restore(checkpoint: Checkpoint, step: Step) -> None:
     parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "watch": {}, "random": {}}
     for name, tensor in checkpoint.tensors.items():
         part, rest = name.split(".", 1)
@@ -92,7 +92,7 @@ def _put_back(checkpoint: Checkpoint, step: Step) -> None:
     for name, tensor in step.watch.tensors().items():
         saved = parts["watch"][name]
         if saved.shape != tensor.shape:
-            raise ValueError(f"{name} is of shape {tuple(saved.shape)}, expected {tuple(tensor.shape)}")
+            raise ValueError(f"{name} has shape {tuple(saved.shape)}, expected {tuple(tensor.shape)}")
         tensor.copy_(saved)
     if not step.fabric.is_global_zero:
         step.watch.clear()
@@ -104,7 +104,10 @@ def _put_back(checkpoint: Checkpoint, step: Step) -> None:
 
 
 def fingerprint(source: Source) -> str:
-    """Of the samples' ids, order and labels, and the content of some: reading all would take as long as an epoch."""
+    """Return a hash of the samples' ids, order and labels, and of some of their content.
+
+    Reading all content would take as long as an epoch.
+    """
     digest = hashlib.sha256(repr((len(source), source.label_names)).encode())
     for name in source.ids:
         digest.update(name.encode() + b"\n")

@@ -16,7 +16,7 @@ FORMAT = runs.RunFormat("nonneg train", "config.toml", frozenset((CHECKPOINTS, B
 
 
 class RunFolder(runs.RunFolder):
-    """A run folder with checkpoints, claimed as soon as it is opened."""
+    """A run folder with checkpoints; opening it claims it."""
 
     def __init__(self, folder: Path, config: TrainConfig, overwrite: bool, device: torch.device) -> None:
         super().__init__(folder, FORMAT, as_toml(config).encode(), overwrite)
@@ -28,7 +28,7 @@ class RunFolder(runs.RunFolder):
 
     @classmethod
     def of_another_process(cls, folder: Path) -> "RunFolder":
-        """The folder that the first process has opened, for reading."""
+        """Open a folder that the first process has claimed, for reading."""
         self = cls.__new__(cls)
         self.folder, self.checkpoints, self.resumes = folder, Checkpoints(folder / CHECKPOINTS), False
         self._stack = ExitStack()

@@ -34,15 +34,15 @@ class Outcome(NamedTuple):
 
 
 class Step:
-    """Updates the model on a batch.
+    """Update the model on a batch.
 
     Args:
-        fabric: devices, and gradients over processes.
-        model: what is trained.
-        optimiser: of its parameters.
+        fabric: Lightning's devices and processes.
+        model: the model to train.
+        optimiser: the optimiser of its parameters.
         watch: accumulates the figures of the epoch.
-        config: of the run.
-        path: how to run: off, forward or graph.
+        config: the config of the run.
+        path: what is compiled: "off" for nothing, "forward", or "graph".
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Step:
         model.modality.to(fabric.device)
         layers = _Layers(model)
         self.layers, self.optimiser = fabric.setup(_wrapped(layers, path), optimiser)
-        self._run: Callable[[Batch], None] = _Graph(self, layers) if path == "graph" else self._in_parts
+        self._run: Callable[[Batch], None] = _Graph(self, layers) if path == "graph" else self._run_eagerly
 
     def __call__(self, batch: Batch, epoch: int, lr: float) -> None:
         set_learning_rate(self.optimiser, lr)
@@ -70,7 +70,7 @@ class Step:
             ) from error
 
     def forward(self, layers: nn.Module, batch: Batch) -> Outcome:
-        """From a batch of samples to the loss."""
+        """Compute the loss of a batch of samples."""
         config, count = self.config, self.views_per_sample
         views = self.model.modality.draw_views(batch.content, batch.samples, config.seed, self.epoch, count, self.dtype)
         labels = None if batch.labels is None else batch.labels.repeat(count)
@@ -80,7 +80,7 @@ class Step:
         return Outcome(self._loss(z, labels, head), h.detach(), z.detach(), labels)
 
     def _loss(self, z: Tensor, labels: Tensor | None, head: Tensor | None) -> Tensor:
-        """Of features `(views, features)`: first views, then second ones."""
+        """Compute the loss of features `(views, features)`: first views of all samples, then second views."""
         config, group = self.config, self.group
         if config.loss == "cross_entropy":
             assert labels is not None and head is not None  # checked before training began
@@ -93,8 +93,8 @@ class Step:
             return losses.info_nce(z1, z2, config.temperature, group=group)
         return getattr(losses, config.loss)(z1, z2, group=group)  # type: ignore[no-any-return]
 
-    def _in_parts(self, batch: Batch) -> None:
-        """The eager step, in as many parts as `accumulate` says."""
+    def _run_eagerly(self, batch: Batch) -> None:
+        """Run the step in as many parts as `accumulate` says."""
         parts = self.config.accumulate
         size = len(batch.samples) // parts
         self.optimiser.zero_grad()
@@ -105,20 +105,20 @@ class Step:
             with self.fabric.no_backward_sync(self.layers, enabled=i + 1 < parts):
                 outcome = self.forward(self.layers, part)
                 self.fabric.backward(outcome.loss / parts)
-            self.watch.see(outcome.loss.detach(), *outcome[1:], group=self.group)
+            self.watch.update(outcome.loss.detach(), *outcome[1:], group=self.group)
         self.optimiser.step()
         self.last_features = outcome.z
 
 
 def views_per_sample(config: TrainConfig) -> int:
-    """Two for the losses that compare views, one for cross entropy."""
+    """Return 2 for losses that compare views, 1 for cross entropy."""
     return 1 if config.loss == "cross_entropy" else 2
 
 
 class _Layers(nn.Module):
-    """The model as it is wrapped and compiled: views to both of its layers, and the classifier's weight if it has one.
+    """The model as it is wrapped and compiled: from views to both layers, and the classifier's weight if it has one.
 
-    Everything that needs a gradient goes through this forward pass: several processes only synchronise what does.
+    Everything that needs a gradient must go through this forward pass: several processes synchronise nothing else.
     """
 
     def __init__(self, model: Model) -> None:
@@ -131,25 +131,25 @@ class _Layers(nn.Module):
 
 
 def _wrapped(layers: nn.Module, path: str) -> nn.Module:
-    """Compiled as a module, which Fabric knows how to wrap for several processes."""
+    """Return the layers, compiled as a module if needed: Fabric can wrap modules for several processes."""
     return torch.compile(layers, dynamic=False) if path == "forward" else layers  # type: ignore[return-value]
 
 
 class _Graph:
-    """The whole step, compiled and recorded. The first few steps are compiled but not yet recorded."""
+    """The whole step, compiled and recorded; the first few steps are compiled but not yet recorded."""
 
     def __init__(self, step: Step, layers: nn.Module) -> None:
         self.step = step
-        self.beside = torch.cuda.Stream()
+        self.watch_stream = torch.cuda.Stream()
         self.forward = compiled(lambda batch: step.forward(layers, batch))
-        self.see = compiled(step.watch.see)
-        if isinstance(step.optimiser.optimizer, LARS):  # torch's own are fused already
+        self.update_watch = compiled(step.watch.update)
+        if isinstance(step.optimiser.optimizer, LARS):  # torch's own optimisers are fused already
             step.optimiser.optimizer.compile()
-        self.recorded = Recorded(self._all, step.fabric.device)
+        self.recorded = Recorded(self._whole_step, step.fabric.device)
         self.batch: Batch | None = None
 
     def __call__(self, batch: Batch) -> None:
-        self.batch = self.batch or batch  # its structure: a recording takes a plain list of tensors
+        self.batch = self.batch or batch  # keeps the structure: a recording takes a plain list of tensors
         try:
             self.recorded(*arrays_of(batch.content), batch.samples, batch.labels)
         except torch.OutOfMemoryError:
@@ -161,7 +161,7 @@ class _Graph:
                 f"compile: the step cannot run as one graph ({one_line(error)}); set compile to forward or off"
             ) from error
 
-    def _all(self, *tensors: Tensor | None) -> None:
+    def _whole_step(self, *tensors: Tensor | None) -> None:
         step = self.step
         *content, samples, labels = tensors
         assert self.batch is not None and samples is not None
@@ -169,11 +169,11 @@ class _Graph:
         batch = Batch(map_arrays(lambda _: next(remaining), self.batch.content), samples, labels)
         step.optimiser.zero_grad()
         outcome = self.forward(batch)
-        # Watching takes many small kernels: on their own stream they run beside the large ones of the backward pass.
-        self.beside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self.beside):
-            self.see(outcome.loss.detach(), *outcome[1:])
+        # The figures take many small kernels: on their own stream they run beside the large ones of the backward pass.
+        self.watch_stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.watch_stream):
+            self.update_watch(outcome.loss.detach(), *outcome[1:])
         outcome.loss.backward()
         step.optimiser.optimizer.step()
-        torch.cuda.current_stream().wait_stream(self.beside)
+        torch.cuda.current_stream().wait_stream(self.watch_stream)
         step.last_features = outcome.z

@@ -1,4 +1,4 @@
-"""Being told to stop: finish the step, save, leave."""
+"""Stopping on a signal: finish the step, save a checkpoint, exit."""
 
 import signal
 import threading
@@ -8,37 +8,37 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-_AGREE_EVERY = 10  # steps: processes must stop at the same one, and asking them all takes time
+_STEPS_BETWEEN_AGREEMENTS = 10  # all processes must stop at the same step, and asking them takes time
 
 
 class StopSignals:
-    """While it is entered, SIGTERM and Ctrl-C only ask to stop; a second one stops at once."""
+    """A context in which SIGTERM and Ctrl-C request a stop; a second signal stops at once."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.received: int | None = None
-        self._before: dict[int, Any] = {}
+        self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> "StopSignals":
-        if threading.current_thread() is threading.main_thread():  # signals can be caught nowhere else
+        if threading.current_thread() is threading.main_thread():  # only the main thread can handle signals
             for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._note)
+                self._previous[number] = signal.signal(number, self._receive)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._previous.items():
             signal.signal(number, handler)
 
-    def _note(self, number: int, _: FrameType | None) -> None:
+    def _receive(self, number: int, _: FrameType | None) -> None:
         if self.received is not None:
             raise KeyboardInterrupt
         self.received = number
 
     def agreed(self, step: int) -> int | None:
-        """The signal that any process has received, the same on all; asked of all every few steps."""
+        """Return the signal that any process has received, the same on all; they agree every few steps."""
         if not dist.is_initialized():
             return self.received
-        if step % _AGREE_EVERY:
+        if step % _STEPS_BETWEEN_AGREEMENTS:
             return None
         number = torch.tensor(self.received or 0, device=self.device)
         dist.all_reduce(number, dist.ReduceOp.MAX)

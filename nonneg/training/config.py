@@ -1,4 +1,4 @@
-"""One config: the command line, the TOML recipes, the saved run and the docs all come from `TrainConfig`."""
+"""`TrainConfig`: the one definition behind the command line, the TOML recipes, saved runs and the docs."""
 
 import dataclasses
 import json
@@ -19,10 +19,10 @@ from nonneg.validation import build, check_fields
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Everything that decides a run. What is printed is what runs; nothing is rescaled in silence."""
+    """Everything that decides a run. All values are used exactly as given: nothing is rescaled."""
 
     data: str = "digits"
-    """What to learn from: digits or shapes (both bundled), or the path of a folder, tar, Parquet or array of images."""
+    """The training data: digits or shapes (both bundled), or the path of a folder, tar, Parquet or array of images."""
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0
     """Decides the initial weights, the order of samples and the views."""
     epochs: Annotated[int, Field(ge=1, le=2**31)] = 80
@@ -33,17 +33,17 @@ class TrainConfig:
     """Parts into which a batch is divided to save memory; negatives then come from the same part only."""
 
     loss: Literal["info_nce", "spectral", "barlow_twins", "vicreg", "sup_con", "cross_entropy"] = "info_nce"
-    """Without labels: SimCLR's, the spectral loss, Barlow Twins, VICReg. With labels: supervised contrastive, cross
-    entropy (one view per sample)."""
+    """Without labels: info_nce (SimCLR), spectral, barlow_twins or vicreg. With labels: sup_con (supervised
+    contrastive) or cross_entropy (one view per sample)."""
     temperature: Annotated[float, Field(gt=0)] = 0.2
-    """Of info_nce and sup_con."""
+    """Temperature of info_nce and sup_con."""
     rectify_weight: bool = False
-    """Whether the classifier's weight goes through relu too, for cross_entropy."""
+    """Apply relu to the classifier's weight too, for cross_entropy."""
 
     encoder: str = "convnet_8"
     """convnet_8 or _24 (for about that many pixels per side), resnet18, 34 or 50, timm:NAME, transformers:NAME."""
     projector_depth: int = 2
-    """Linear layers of the projector; with 0 the features are the encoder's output."""
+    """Number of linear layers of the projector; with 0 the features are the encoder's output."""
     projector_width: Annotated[int, Field(ge=1, le=2**20)] = 256
     """Width of the projector's hidden layers."""
     projector_batch_norm: bool = False
@@ -51,36 +51,36 @@ class TrainConfig:
     features: Annotated[int, Field(ge=1, le=2**20)] = 128
     """Width of the projector's output."""
     rectify: Literal["none", "relu", "rep_relu", "softplus", "sigmoid", "exp", "top_k", "gelu", "leaky_relu"] = "relu"
-    """The map at the projector's end. none is plain contrastive learning; gelu and leaky_relu are controls."""
+    """The last layer of the projector. none is plain contrastive learning; gelu and leaky_relu are controls."""
     top_k: int = 0
     """Number of features per sample that stay active, for rectify top_k; 0 otherwise."""
 
     optimiser: Literal["adamw", "sgd", "lars"] = "adamw"
-    """How weights are updated."""
+    """The algorithm that updates the weights."""
     lr: Annotated[float, Field(gt=0)] = 0.003
     """Peak learning rate, reached after the warm-up and then lowered to 0 along a cosine."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    """Of sgd and lars."""
+    """Momentum of sgd and lars."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0001
     """Strength of the weight decay."""
     trust: Annotated[float, Field(gt=0)] = 0.02
-    """Of lars: an update changes a weight's length by at most this share."""
+    """For lars: an update changes a weight tensor by at most this share of its length."""
     warmup_epochs: Annotated[int, Field(ge=0)] = 5
     """Epochs over which the learning rate rises to its peak."""
 
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where to compute."""
     precision: Literal["32-true", "bf16-mixed", "64-true"] = "32-true"
-    """Of the forward and backward pass."""
+    """Numerical precision of the forward and backward pass."""
     compile: Literal["auto", "graph", "forward", "off"] = "auto"
-    """Compile the whole step into one CUDA graph, the forward pass alone, or nothing; auto takes the fastest here."""
+    """Compile the whole step into one CUDA graph, only the forward pass, or nothing; auto chooses the fastest."""
     data_on: Literal["auto", "device", "disk"] = "auto"
-    """Where samples wait: all on the device, or on disk, read ahead; auto: on the device if they fit."""
+    """Where samples are kept: all on the device, or on disk and read ahead; auto: on the device if they fit."""
     checkpoint_steps: Annotated[int, Field(ge=1)] = 1000
-    """Updates between two checkpoints; one is also written when the run is stopped."""
+    """Number of updates between checkpoints; one is also written when a signal stops the run."""
 
     modality: Modality = field(default_factory=Images)
-    """What the samples are, and its own settings."""
+    """The kind of samples, with its own settings."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -94,7 +94,7 @@ class TrainConfig:
         self.model(self.modality, classes=2 if self.loss == "cross_entropy" else 0)
 
     def model(self, modality: Modality, classes: int, encoder_width: int = 0) -> ModelConfig:
-        """The network for a fitted modality; `classes` of a classifier, 0 for none."""
+        """Return the model's config for a fitted modality and a classifier of so many classes, 0 for none."""
         return ModelConfig(
             encoder=self.encoder,
             modality=modality,
@@ -110,7 +110,7 @@ class TrainConfig:
         )
 
     def replace(self, **changes: Any) -> "TrainConfig":
-        """The same config with some fields changed, its own or its modality's.
+        """Return a copy with some fields changed, of the config itself or of its modality.
 
         Example:
             >>> load_recipe("digits").replace(epochs=20, image_size=8).modality.image_size
@@ -125,12 +125,12 @@ class TrainConfig:
 
     @property
     def has_foreign_encoder(self) -> bool:
-        """Whether the encoder is not one of ours: it may wait for the device, or have parameters it does not use."""
+        """Whether the encoder comes from elsewhere: it may wait for the device, or have unused parameters."""
         return ":" in self.encoder or self.encoder == OWN_ENCODER
 
 
 def recipes() -> dict[str, Path]:
-    """The recipes that come with the package, by name."""
+    """Return the paths of the package's recipes by name."""
     folder = Path(str(resources.files("nonneg") / "recipes"))
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
@@ -161,13 +161,13 @@ def load_recipe(recipe: str) -> TrainConfig:
 
 
 def as_toml(config: TrainConfig) -> str:
-    """The whole config, as `load_recipe` reads it."""
+    """Return the whole config as TOML that `load_recipe` reads."""
     values = {item.name: getattr(config, item.name) for item in dataclasses.fields(config)}
     return _toml({**values, "modality": config.modality.to_table()})
 
 
 def _toml(table: dict[str, Any], path: str = "") -> str:
-    # For these types JSON is TOML: strings, numbers, true and false, lists.
+    # For strings, numbers, Booleans and lists, JSON is valid TOML.
     plain = [f"{key} = {json.dumps(v, ensure_ascii=False)}\n" for key, v in table.items() if not isinstance(v, dict)]
     nested = [_toml(value, f"{path}{key}.") for key, value in table.items() if isinstance(value, dict)]
     heading = f"\n[{path.removesuffix('.')}]\n" if path else ""

@@ -19,15 +19,15 @@ from nonneg.modalities import Source
 from nonneg.modalities.own import Own, source_of
 from nonneg.models import OWN_ENCODER, Model, output_width
 from nonneg.processes import launched_processes
-from nonneg.training._ends import check_features_alive, check_loss, check_weights, leave_if
+from nonneg.training._checks import check_features_alive, check_finite, check_weights, stop_if
 from nonneg.training._feed import open_feed
 from nonneg.training._optimisers import learning_rate, optimiser_of
-from nonneg.training._progress import Shown, progress_bar, say
+from nonneg.training._processes import on_first_process
+from nonneg.training._progress import EpochProgress, epoch_progress, print_line
 from nonneg.training._resume import fingerprint, restore_state, save_state
 from nonneg.training._run import BOARD, RunFolder
 from nonneg.training._step import Step, views_per_sample
 from nonneg.training._stop import StopSignals
-from nonneg.training._together import by_first
 from nonneg.training._watch import MOST_CLASSES, Watch
 from nonneg.training.config import TrainConfig
 
@@ -54,22 +54,21 @@ def train(
 ) -> Path:
     """Train a model and write a run: config, log (one line per epoch), checkpoints, environment, model.
 
-    Called again on the folder of an unfinished run, it resumes that run. Under torchrun or SLURM it trains on all
-    processes together, with the same result as one.
+    An unfinished run in the folder is resumed. Under torchrun or SLURM, all processes train together, with the same
+    result as one process.
 
     Args:
-        config: everything that decides the run.
+        config: the settings.
         out: the run's folder; must not hold a finished run.
         source: samples to train on instead of `config.data`: a `Source`, an array or Hugging Face dataset of images,
             or, with `views`, any map-style dataset.
-        encoder: a module to train instead of `config.encoder`; its output width is found by running it.
-            `nonneg.load(out, encoder=module)` opens the run again.
-        views: a callable from one sample of `source` to one random view (a transform of torchvision or albumentations,
-            say). It runs in loader processes; random numbers of `random`, NumPy and torch are seeded for each view.
+        encoder: a module to train instead of `config.encoder`; load the run with `nonneg.load(out, encoder=module)`.
+        views: a callable from one sample of `source` to one random view, such as a transform of torchvision or
+            albumentations. It runs in loader processes; `random`, NumPy and torch are seeded for each view.
         preprocess: a callable from one sample to the encoder's input outside training, for `views`.
-        overwrite: start again, replacing any run in that folder.
-        progress: show a progress bar, and print which data and which path are used.
-        title: what the bar is called.
+        overwrite: start over, replacing any run in that folder.
+        progress: show a progress bar, and print which data are used and what is compiled.
+        title: the progress bar's label.
         tensorboard: also write the log for TensorBoard.
         loggers: Lightning loggers that receive the log's figures.
 
@@ -88,34 +87,34 @@ def train(
     config, source = _opened(config, source, encoder, views, preprocess, progress)
     classes = _classes(source, config)
     fabric = _fabric(config, [*loggers, *([_board(Path(out))] if tensorboard else [])])
-    _share(source, config, fabric.world_size)
+    _check_batch_size(source, config, fabric.world_size)
     path = _path(config, fabric)
     network = new_model(config, source, encoder)
-    # Nothing is written or overwritten before everything that can fail for bad input has been checked.
+    # Nothing is written or overwritten before all input has been checked.
     with _open_run(Path(out), config, overwrite, fabric) as run:
         if fabric.is_global_zero:
             run.record_broken(source.skipped)
         with _fastest_kernels(), _quiet_compiler(), _finalised_loggers(fabric):
-            session = _begin(run, network, source, classes, config, fabric, path)
+            session = _start(run, network, source, classes, config, fabric, path)
             _run(session, progress and fabric.is_global_zero, title)
     return run.folder
 
 
 class _Session(NamedTuple):
-    """What the loop works with."""
+    """Everything the loop needs."""
 
     run: RunFolder
     step: Step
     source: Source
     feed: Any
-    data: str  # its fingerprint
+    data: str  # fingerprint of the data
     classes: int
-    path: str
-    per_epoch: int  # steps
-    done: int  # steps of earlier processes that a checkpoint holds
+    path: str  # what is compiled, one of `_PATHS`
+    per_epoch: int  # steps per epoch
+    done: int  # steps done when the run was interrupted
 
 
-def _begin(
+def _start(
     run: RunFolder, network: Model, source: Source, classes: int, config: TrainConfig, fabric: Any, path: str
 ) -> _Session:
     dtype = torch.float64 if config.precision == "64-true" else torch.float32
@@ -129,7 +128,7 @@ def _begin(
     step = Step(fabric, network, optimiser_of(network.parameters(), config, fabric.device), watch, config, path)
     feed = open_feed(source, config, fabric.device, views_per_sample(config))
     data, per_epoch = fingerprint(source), len(source) // config.batch_size
-    done = restore_state(run, step, data, per_epoch) if run.resumes else 0
+    done = restore_state(run, step, data) if run.resumes else 0
     return _Session(run, step, source, feed, data, classes, path, per_epoch, done)
 
 
@@ -142,40 +141,42 @@ def _run(session: _Session, show: bool, title: str) -> None:
     share = config.batch_size // fabric.world_size
     mine = slice(fabric.global_rank * share, (fabric.global_rank + 1) * share)
     network.train()
-    with progress_bar(config.epochs, done / per_epoch, title, show) as bar, StopSignals(fabric.device) as stop:
+    with epoch_progress(config.epochs, done / per_epoch, title, show) as bar, StopSignals(fabric.device) as stop:
         for epoch in range(done // per_epoch, config.epochs):
             start, first = time.perf_counter(), done % per_epoch
             order = epoch_order(len(session.source), config.seed, epoch)[: per_epoch * config.batch_size]
             for batch in session.feed.batches(order.view(per_epoch, config.batch_size)[first:, mine], epoch):
                 step(batch, epoch, learning_rate(config, done, steps, warmup))
                 done += 1
-                bar.at(done / per_epoch)
+                bar.move_to(done / per_epoch)
                 stopped = stop.agreed(done)
                 if done % per_epoch and (stopped or done % config.checkpoint_steps == 0):
                     save_state(run, step, session.data, done, epoch)
-                    leave_if(stopped, run, fabric, done, steps)
+                    stop_if(stopped, run, fabric, done, steps)
             speed = (per_epoch - first) * config.batch_size * step.views_per_sample
             lr = learning_rate(config, done - 1, steps, warmup)
             _log_epoch(session, bar, epoch, {"step": done, "lr": lr}, speed, start)
-            # After the log: a run resumed from the end of an epoch begins the next one with all sums at zero.
+            # After the log: a run resumed from the end of an epoch starts the next one with all sums at zero.
             if stopped or done % config.checkpoint_steps == 0:
                 save_state(run, step, session.data, done, epoch)
-                leave_if(stopped if done < steps else None, run, fabric, done, steps)
+                stop_if(stopped if done < steps else None, run, fabric, done, steps)
     check_weights(network.parameters(), config.epochs - 1, config)
 
     def finish() -> None:
         run.checkpoints.wait()
         network.save(run.model)
 
-    by_first(fabric, finish)
+    on_first_process(fabric, finish)
 
 
-def _log_epoch(session: _Session, bar: Shown, epoch: int, known: dict[str, float], views: int, start: float) -> None:
+def _log_epoch(
+    session: _Session, bar: EpochProgress, epoch: int, known: dict[str, float], views: int, start: float
+) -> None:
     step, fabric = session.step, session.step.fabric
     step.watch.reduce(step.group)
     figures = step.watch.figures()
     step.watch.clear()
-    check_loss(figures["loss"], epoch, step.config)
+    check_finite(figures["loss"], epoch, step.config)
     check_features_alive(figures, epoch, step.config)
     seconds = time.perf_counter() - start
     line = {
@@ -190,7 +191,7 @@ def _log_epoch(session: _Session, bar: Shown, epoch: int, known: dict[str, float
     if fabric.is_global_zero:
         session.run.log(line)
         fabric.log_dict({name: value for name, value in line.items() if name != "epoch"}, step=epoch + 1)
-        bar(line)
+        bar.epoch_done(line)
 
 
 def _describe(session: _Session, steps: int) -> None:
@@ -198,20 +199,20 @@ def _describe(session: _Session, steps: int) -> None:
     shape = getattr(session.source.samples, "shape", ())[1:]
     kind = config.modality.name or "samples"
     size = f" of {' x '.join(map(str, shape))}" if shape else ""
-    say(f"Data: {len(session.source):,} {kind}{size}, {session.feed.where}.")
-    say(f"Step: {_PATHS[session.path]}; {config.precision}, {fabric.world_size} x {fabric.device.type}.")
+    print_line(f"Data: {len(session.source):,} {kind}{size}, {session.feed.where}.")
+    print_line(f"Step: {_PATHS[session.path]}; {config.precision}, {fabric.world_size} x {fabric.device.type}.")
     if session.step.watch.classes < session.classes:
-        say(
+        print_line(
             f"Labels: up to {session.classes - 1:,}; with more than {MOST_CLASSES:,} classes the log has neither a"
             " probe nor class consistency."
         )
     if session.run.resumes:
-        say(f"Resuming after {session.done:,} of {steps:,} steps.")
+        print_line(f"Resuming after {session.done:,} of {steps:,} steps.")
 
 
 @contextmanager
 def _fastest_kernels() -> Iterator[None]:
-    """Let cuDNN try which kernel is fastest: every step has the same shapes. What comes after has its own."""
+    """Let cuDNN choose kernels by timing them, which pays off because every step has the same shapes."""
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = True
     try:
@@ -222,7 +223,7 @@ def _fastest_kernels() -> Iterator[None]:
 
 @contextmanager
 def _quiet_compiler() -> Iterator[None]:
-    """Hide the compiler's advice to lower float32's precision, which the config decides, and news about its internals."""
+    """Hide the compiler's advice to lower the precision of float32, which the config decides, and news of its internals."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
         warnings.filterwarnings("ignore", ".*torch._prims_common", FutureWarning)
@@ -231,7 +232,7 @@ def _quiet_compiler() -> Iterator[None]:
 
 @contextmanager
 def _finalised_loggers(fabric: Any) -> Iterator[None]:
-    """Tell loggers how the run ended, in Lightning's words."""
+    """Tell loggers how the run ended, by Lightning's names of outcomes."""
     status = "failed"
     try:
         yield
@@ -246,7 +247,7 @@ def _finalised_loggers(fabric: Any) -> Iterator[None]:
 
 
 def epoch_order(samples: int, seed: int, epoch: int) -> Tensor:
-    """A permutation of the samples that depends on (seed, epoch) alone."""
+    """Return a permutation of the samples that depends only on (seed, epoch)."""
     generator = torch.Generator().manual_seed((seed << 20) + epoch)
     return torch.randperm(samples, generator=generator)
 
@@ -262,7 +263,7 @@ def _opened(
     preprocess: Callable[[Any], Any] | None,
     progress: bool,
 ) -> tuple[TrainConfig, Source]:
-    """The data, and the config with what the caller has brought recorded in it."""
+    """Open the data, and record in the config what the caller has passed instead of settings."""
     if encoder is not None:
         config = replace(config, encoder=OWN_ENCODER)
     elif config.encoder == OWN_ENCODER:
@@ -280,7 +281,7 @@ def _opened(
 
 
 def new_model(config: TrainConfig, source: Source, encoder: nn.Module | None = None) -> Model:
-    """The untrained network of a run: the same for the same seed."""
+    """Create the untrained network of a run, the same for the same seed."""
     torch.manual_seed(config.seed)
     classes = _classes(source, config) if config.loss == "cross_entropy" else 0
     modality = config.modality.fitted(source)
@@ -298,8 +299,7 @@ def _classes(source: Source, config: TrainConfig) -> int:
     return int(source.labels.max()) + 1
 
 
-def _share(source: Source, config: TrainConfig, processes: int) -> int:
-    """Samples of a step for each process."""
+def _check_batch_size(source: Source, config: TrainConfig, processes: int) -> None:
     if len(source) < config.batch_size:
         raise InputError(
             f"batch_size is {config.batch_size}, expected at most the {len(source)} samples of {config.data}"
@@ -310,16 +310,15 @@ def _share(source: Source, config: TrainConfig, processes: int) -> int:
             f"batch_size is {config.batch_size}, expected a multiple of processes x accumulate, {processes} x"
             f" {config.accumulate}, with at least 2 samples each"
         )
-    return config.batch_size // processes
 
 
 def _fabric(config: TrainConfig, loggers: list[Any]) -> Any:
-    from lightning_fabric import Fabric  # takes a second to import, which a refused config need not wait for
+    from lightning_fabric import Fabric  # takes a second to import: errors in the config are reported before
 
-    # As the compiler does, it advises to lower float32's precision.
+    # It advises to lower the precision of float32, which the config decides.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     processes = launched_processes()
-    # A backbone of another library may have parameters that its output does not come from; to look for them takes time.
+    # An encoder of another library may have parameters that its output does not use; searching for them takes time.
     strategy = "ddp_find_unused_parameters_true" if config.has_foreign_encoder else "ddp"
     try:
         fabric = Fabric(
@@ -327,18 +326,18 @@ def _fabric(config: TrainConfig, loggers: list[Any]) -> Any:
             devices=processes.here,
             num_nodes=processes.nodes,
             strategy=strategy if processes.total > 1 else "auto",
-            loggers=loggers,  # precision is the step's, so that it is the same whether compiled or not
+            loggers=loggers,  # the step sets the precision, so that it is the same whether compiled or not
         )
     except (RuntimeError, ValueError) as error:
         reason = one_line(error)
-        what = "SLURM's tasks" if "slurm" in reason.lower() else f"accelerator {config.accelerator!r}"
-        raise InputError(f"{what} cannot be used: {reason}") from error
+        cause = "SLURM's tasks" if "slurm" in reason.lower() else f"accelerator {config.accelerator!r}"
+        raise InputError(f"{cause} cannot be used: {reason}") from error
     fabric.launch()
     return fabric
 
 
 def _path(config: TrainConfig, fabric: Any) -> str:
-    """How the step runs; 'auto' is the fastest way that works here."""
+    """Choose what is compiled; 'auto' is the fastest that works here."""
     on_gpu = fabric.device.type == "cuda"
     can_record = on_gpu and fabric.world_size == 1 and config.accumulate == 1 and config.precision != "64-true"
     if config.compile == "graph" and not can_record:
@@ -348,7 +347,7 @@ def _path(config: TrainConfig, fabric: Any) -> str:
         )
     if config.compile != "auto":
         return config.compile
-    if config.encoder == OWN_ENCODER:  # it may do anything: compiling it is the caller's decision
+    if config.encoder == OWN_ENCODER:  # it may do anything: only the caller can know whether it compiles
         return "off"
     return "graph" if can_record else "forward" if on_gpu else "off"
 
@@ -365,8 +364,8 @@ def _board(folder: Path) -> Any:
 
 
 def _open_run(out: Path, config: TrainConfig, overwrite: bool, fabric: Any) -> RunFolder:
-    """The first process decides whether the folder can be had; the others follow it, also in being refused."""
-    run = by_first(fabric, lambda: RunFolder(out, config, overwrite, fabric.device))
+    """Claim the folder on the first process; if that fails, all processes raise the error."""
+    run = on_first_process(fabric, lambda: RunFolder(out, config, overwrite, fabric.device))
     run = run or RunFolder.of_another_process(out)
     run.resumes = fabric.broadcast(run.resumes if fabric.is_global_zero else None)
     return run

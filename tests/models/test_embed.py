@@ -41,7 +41,7 @@ def shown(media):
     return Image.open(io.BytesIO(media))
 
 
-def test_it_is_the_forward_pass_in_evaluation_mode(digits):
+def test_embedding_is_the_forward_pass_in_evaluation_mode(digits):
     torch.manual_seed(0)
     model = Model(ModelConfig("convnet_8", Images(channels=1, mean=(0.3,), std=(0.2,)), 16, 12))
     x = (torch.from_numpy(digits.samples).permute(0, 3, 1, 2).float() / 255 - 0.3) / 0.2
@@ -50,9 +50,9 @@ def test_it_is_the_forward_pass_in_evaluation_mode(digits):
     np.testing.assert_allclose(dense(model.embed(digits, batch_size=50)), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_batch_size_does_not_matter_and_the_model_is_left_as_it_was(model, digits):
+def test_the_batch_size_does_not_matter_and_the_models_mode_is_restored(model, digits):
     model.train()
-    model.encoder.eval()  # a part that is kept from training stays so
+    model.encoder.eval()  # a frozen part stays frozen
     whole, pieces = model.embed(digits), model.embed(digits, batch_size=7)
     np.testing.assert_allclose(dense(whole), dense(pieces), rtol=1e-5, atol=1e-6)
     assert model.training and model.projector.training and not model.encoder.training
@@ -70,7 +70,7 @@ def test_both_layers_come_from_one_pass(model, digits):
     assert list(both) == ["encoder", "projector"]
 
 
-def test_it_carries_samples_labels_and_provenance(model, digits):
+def test_features_have_ids_labels_and_provenance(model, digits):
     features = model.embed(digits, "encoder")
     assert features.shape == (397, 512)
     assert set(features.provenance) == {"source", "layer", "precision", "left_out", "model"}
@@ -79,32 +79,32 @@ def test_it_carries_samples_labels_and_provenance(model, digits):
     np.testing.assert_array_equal(features.labels, digits.labels)
 
 
-def test_low_precision_computes_nearly_the_same(model, digits):
+def test_low_precision_gives_nearly_the_same_codes(model, digits):
     exact, rough = (dense(model.embed(digits, precision=p)) for p in ("32-true", "bf16-mixed"))
     assert rough.dtype == np.float32
     assert not np.array_equal(exact, rough)
     np.testing.assert_allclose(rough, exact, atol=0.02)
 
 
-def test_a_model_that_cannot_go_to_the_named_device_stays_where_it_was(model, digits):
-    model.to("meta")  # has no values to take anywhere, which torch says
+def test_a_model_that_cannot_be_moved_stays_on_its_device(model, digits):
+    model.to("meta")  # has no values to copy
     with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
         model.embed(digits, device="cpu")
     assert next(model.parameters()).is_meta
 
 
-def test_a_device_that_is_not_there_is_refused(model, digits):
-    with pytest.raises(InputError, match="device 'nowhere' cannot be used"):
+def test_an_unknown_device_is_an_error(model, digits):
+    with pytest.raises(InputError, match="device 'nowhere'"):
         model.embed(digits, device="nowhere")
 
 
 @pytest.mark.parametrize(("rectify", "top_k", "is_sparse"), [("top_k", 2, True), ("none", 0, False)])
-def test_codes_are_sparse_when_under_half_are_not_zero(digits, rectify, top_k, is_sparse):
+def test_codes_are_sparse_if_fewer_than_half_are_nonzero(digits, rectify, top_k, is_sparse):
     features = Model(ModelConfig("convnet_8", Images(channels=1), 16, 12, rectify, top_k)).embed(digits)
     assert features.is_sparse is is_sparse
 
 
-def test_shares_of_several_processes_are_the_batches_of_one(model, digits):
+def test_the_shares_of_several_processes_have_the_batches_of_one(model, digits):
     kinds = ("encoder", "projector")
     whole = {b.start: b.layers for b in embed_rows(model, digits, range(397), kinds, batch_size=32)}
     shares = aligned_shares(397, batch_size=32, parts=3)
@@ -119,14 +119,14 @@ def test_shares_of_several_processes_are_the_batches_of_one(model, digits):
 
 
 @pytest.mark.parametrize(("samples", "batch_size", "parts"), [(1, 8, 3), (64, 8, 3), (65, 8, 4), (1000, 1, 7)])
-def test_shares_cover_every_row_once_and_differ_by_a_batch_at_most(samples, batch_size, parts):
+def test_shares_cover_every_row_once_and_differ_by_at_most_one_batch(samples, batch_size, parts):
     shares = aligned_shares(samples, batch_size, parts)
     assert [row for share in shares for row in share] == list(range(samples))
     assert all(share.start % batch_size == 0 for share in shares if share)
     assert max(map(len, shares)) - min(map(len, shares)) < 2 * batch_size
 
 
-def test_a_memory_map_is_never_in_memory_whole(tmp_path):
+def test_a_memory_map_is_embedded_in_little_memory(tmp_path):
     images = np.lib.format.open_memmap(tmp_path / "images.npy", "w+", np.uint8, (1200, 256, 256, 3))
     images.flush()
     megabytes = images.nbytes / 2**20
@@ -137,7 +137,7 @@ def test_a_memory_map_is_never_in_memory_whole(tmp_path):
         used.append(private_megabytes())
         assert not batch.preview
     assert len(used) == 240
-    # The allocator keeps some tens of megabytes of freed buffers; the file is 225.
+    # The allocator keeps tens of megabytes of freed buffers; the file has 225 MB.
     assert max(used) - used[0] < megabytes / 2
 
 
@@ -147,7 +147,7 @@ def private_megabytes():
 
 
 @pytest.mark.parametrize("media", [False, True])
-def test_rows_are_read_a_batch_at_a_time_and_only_a_few_ahead(model, media):
+def test_rows_are_read_batch_by_batch_and_only_a_few_batches_ahead(model, media):
     class Recorded(np.ndarray):
         def __getitem__(self, rows):
             if threading.current_thread() is not threading.main_thread():
@@ -164,7 +164,7 @@ def test_rows_are_read_a_batch_at_a_time_and_only_a_few_ahead(model, media):
 
 
 @pytest.mark.parametrize("media", [False, True])
-def test_an_abandoned_pass_leaves_the_model_as_it_was(model, digits, media):
+def test_an_abandoned_pass_restores_the_models_mode(model, digits, media):
     model.train()
     batches = embed_rows(model, digits, range(397), batch_size=10, media=media)
     next(batches)
@@ -173,7 +173,7 @@ def test_an_abandoned_pass_leaves_the_model_as_it_was(model, digits, media):
     assert model.training
 
 
-def test_what_fails_in_a_thread_is_raised(model):
+def test_errors_in_the_reading_thread_are_raised(model):
     class Broken(np.ndarray):
         def __getitem__(self, rows):
             if isinstance(rows, np.ndarray):
@@ -187,7 +187,7 @@ def test_what_fails_in_a_thread_is_raised(model):
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 @pytest.mark.parametrize("shape", [(8, 8), (64, 64), (5, 31)])
-def test_small_images_are_embedded_to_the_pixel(channels, shape):
+def test_small_images_are_stored_exactly(channels, shape):
     images = np.random.default_rng(0).integers(0, 256, (70, *shape, channels), dtype=np.uint8)
     model = Model(ModelConfig("convnet_8", Images(channels=channels), 16, 12))
     features = model.embed(source_of(images), batch_size=67)
@@ -205,19 +205,19 @@ def test_large_images_are_stored_as_thumbnails(channels):
     assert np.abs(np.asarray(shown(features.media(1))).astype(int) - 200).max() <= 2
 
 
-def test_images_can_be_left_out(model, digits):
+def test_previews_can_be_left_out(model, digits):
     assert model.embed(digits, media=False).media(0) is None
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"layer": "encodr"}, "layer is 'encodr', expected encoder or projector"),
-        ({"precision": "16"}, "precision is '16', expected one of 32-true, bf16-mixed"),
-        ({"batch_size": 0}, "batch_size is 0, expected a whole number, at least 1"),
+        ({"layer": "encodr"}, "layer is 'encodr'"),
+        ({"precision": "16"}, "precision is '16'.*32-true, bf16-mixed"),
+        ({"batch_size": 0}, "batch_size is 0"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_and_the_model_left_as_it_was(model, digits, change, message):
+def test_an_error_names_the_argument_and_the_models_mode_is_kept(model, digits, change, message):
     with pytest.raises(InputError, match=message):
         model.embed(digits, **change)
     assert model.training
@@ -229,18 +229,18 @@ def test_data_with_other_channels_is_an_error():
         model.embed(source_of(np.zeros((4, 8, 8, 2), np.uint8)))
 
 
-def test_no_data_is_refused(model):
-    with pytest.raises(InputError, match="mine has no samples"):
+def test_a_source_without_samples_is_an_error(model):
+    with pytest.raises(InputError, match=r"mine .*samples"):
         model.embed(source_of(np.zeros((0, 8, 8, 1), np.uint8)))
 
 
-def test_rows_beyond_the_images_are_refused(model, digits):
-    with pytest.raises(InputError, match=r"rows are range\(0, 398\), expected a contiguous range within the 397"):
+def test_rows_outside_the_source_are_an_error(model, digits):
+    with pytest.raises(InputError, match=r"rows are range\(0, 398\).*397"):
         embed_rows(model, digits, range(398))
 
 
 @pytest.mark.parametrize("shares", [(0.1, 0.2), (0.9, 0.8), (0.1, 0.7), (0.9, 0.2), (0.0, 0.0)])
-def test_blocks_become_what_the_whole_would_be(shares):
+def test_collected_blocks_equal_the_whole(shares):
     generator = np.random.default_rng(0)
     blocks = [
         generator.random((rows, 40), np.float32) * (generator.random((rows, 40)) < share)

@@ -1,4 +1,4 @@
-"""`nonneg embed`: a data set to features on disk, in one process or several."""
+"""Embedding a data set into features on disk, in one process or several."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ def run(tmp_path_factory):
     return str(folder)
 
 
-def test_the_features_are_those_of_the_model(run, tmp_path):
+def test_saved_features_are_those_of_model_embed(run, tmp_path):
     (folder,) = embed_data(run, "digits", tmp_path / "a.features", EmbedOptions("test"), progress=False)
     saved, source = verify(folder), open_source("digits", "test")
     direct = load(run).embed(source)
@@ -35,31 +35,31 @@ def test_the_features_are_those_of_the_model(run, tmp_path):
     assert saved.provenance == {**direct.provenance, "run": "small"}
 
 
-def test_both_layers_come_in_a_folder_each(run, tmp_path):
+def test_both_layers_are_saved_in_separate_folders(run, tmp_path):
     folders = embed_data(run, "digits", tmp_path / "a.features", EmbedOptions("test", "both"), progress=False)
     assert [folder.name for folder in folders] == ["a-encoder.features", "a-projector.features"]
     assert [Features.load(folder).shape for folder in folders] == [(397, 512), (397, 24)]
 
 
-def test_images_can_be_left_out(run, tmp_path):
+def test_previews_can_be_left_out(run, tmp_path):
     (folder,) = embed_data(run, "digits", tmp_path / "a.features", EmbedOptions(media=False), progress=False)
     assert Features.load(folder).media(0) is None
 
 
-def test_what_exists_is_kept_unless_it_is_features_and_told_otherwise(run, tmp_path):
+def test_only_features_are_overwritten_and_only_on_request(run, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "thesis.tex").write_text("years of work")
     for overwrite in (False, True):
-        with pytest.raises(InputError, match="thesis exists already"):
+        with pytest.raises(InputError, match="/thesis "):
             embed_data(run, "digits", tmp_path / "thesis", EmbedOptions(overwrite=overwrite), progress=False)
     embed_data(run, "digits", tmp_path / "a.features", EmbedOptions("test"), progress=False)
-    with pytest.raises(InputError, match=r"a\.features exists already; choose another --out, or --overwrite"):
+    with pytest.raises(InputError, match=r"a\.features .*--overwrite"):
         embed_data(run, "digits", tmp_path / "a.features", progress=False)
     embed_data(run, "digits", tmp_path / "a.features", EmbedOptions(overwrite=True), progress=False)
     assert len(Features.load(tmp_path / "a.features")) == 1400
 
 
-def test_the_folder_is_beside_the_run_unless_it_is_given(run, tmp_path):
+def test_the_default_folder_is_beside_the_run(run, tmp_path):
     for given in (run, f"{run}/model"):
         (folder,) = embed_data(given, "digits", None, EmbedOptions("test", media=False, overwrite=True), progress=False)
         assert folder.resolve() == (Path(run).parent / "small-digits-test.features").resolve()
@@ -70,12 +70,12 @@ def test_the_folder_is_beside_the_run_unless_it_is_given(run, tmp_path):
     [
         ({"options": EmbedOptions(batch_size=0)}, "batch_size is 0"),
         ({"options": EmbedOptions(layer="middle")}, "layer is 'middle'"),
-        ({"run": "nowhere"}, "nowhere holds no trained model"),
+        ({"run": "nowhere"}, "nowhere "),
         ({"data": "nothing"}, "data is 'nothing'"),
-        ({"out": "file/x.features"}, "x.features cannot be written: "),
+        ({"out": "file/x.features"}, r"x\.features cannot be written"),
     ],
 )
-def test_bad_input_is_refused_before_anything_is_written(change, message, run, tmp_path, monkeypatch):
+def test_errors_name_the_argument_before_anything_is_written(change, message, run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("a file")
     arguments = {"run": run, "data": "digits", "out": "a.features", **change}
@@ -87,7 +87,7 @@ def test_bad_input_is_refused_before_anything_is_written(change, message, run, t
 
 @pytest.fixture
 def pictures(tmp_path, monkeypatch):
-    """Files of 20 digits, 16 x 20 pixels, in colour."""
+    """20 image files of coloured digits, 16 x 20 pixels."""
     monkeypatch.setenv("NONNEG_CACHE", str(tmp_path / "cache"))
     (tmp_path / "data").mkdir()
     for i, image in enumerate(open_source("digits").samples[:20]):
@@ -104,9 +104,9 @@ def pictures(tmp_path, monkeypatch):
         Images(channels=3, height=8, width=8),
         Images(channels=1, image_size=12, height=12, width=12, mean=(0.3,), std=(0.2,)),
     ],
-    ids=["resized and cut", "oblong, as it is", "resized on the device", "grey"],
+    ids=["resized and cropped", "oblong", "resized on the device", "grey"],
 )
-def test_an_image_has_one_code_whichever_way_it_comes(images, pictures, tmp_path):
+def test_an_image_has_the_same_code_from_a_data_set_and_as_a_single_file(images, pictures, tmp_path):
     torch.manual_seed(0)
     Model(ModelConfig("convnet_8", images, features=24, projector_width=32)).save(tmp_path / "sized" / "model")
     (folder,) = embed_data(str(tmp_path / "sized"), str(pictures), options=EmbedOptions("train", "encoder"))
@@ -117,21 +117,21 @@ def test_an_image_has_one_code_whichever_way_it_comes(images, pictures, tmp_path
         alone = model.embed(model.modality.read(path.read_bytes()), "encoder").codes
         alone = alone.toarray() if hasattr(alone, "toarray") else alone
         np.testing.assert_allclose(alone[0], codes[row], rtol=1e-4, atol=1e-5)
-    opened = model.embed(open_source(pictures), "encoder").codes  # at its own size, resized by the model
+    opened = model.embed(open_source(pictures), "encoder").codes  # at their own size, resized by the model
     opened = opened.toarray() if hasattr(opened, "toarray") else opened
     assert np.abs(opened - codes).max() < 0.1 * np.abs(codes).max()
 
 
-def test_the_centre_of_larger_images_is_resized_not_cut_out():
+def test_larger_images_are_resized_not_cropped():
     large = np.zeros((1, 16, 16, 1), np.uint8)
-    large[:, :4] = 200  # only at the top: a cut of the middle 8 x 8 pixels would not show it
+    large[:, :4] = 200  # only at the top, outside the central 8 x 8 pixels
     inputs = Images(channels=1, height=8, width=8).inputs(torch.from_numpy(large))
     assert inputs.shape == (1, 1, 8, 8)
     torch.testing.assert_close(inputs[0, 0, 0], torch.full((8,), 200 / 255), atol=0.05, rtol=0)
     assert inputs[0, 0, 4:].max() < 0.05
 
 
-def test_grey_images_serve_a_colour_model_and_colour_images_a_grey_one():
+def test_grey_images_fit_a_colour_model_and_colour_images_a_grey_one():
     grey = torch.arange(64, dtype=torch.uint8).view(1, 8, 8, 1)
     colour = Images(channels=3).inputs(grey)
     assert colour.shape == (1, 3, 8, 8) and torch.equal(colour[:, 0], colour[:, 2])
@@ -139,7 +139,7 @@ def test_grey_images_serve_a_colour_model_and_colour_images_a_grey_one():
     assert torch.equal(again, colour[:, :1])
 
 
-def test_two_processes_write_what_one_writes(run, tmp_path):
+def test_two_processes_write_the_same_features_as_one(run, tmp_path):
     arguments = ["-m", "nonneg", "embed", run, "digits", "--layer", "both", "--batch-size", "100"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
@@ -158,12 +158,12 @@ def test_two_processes_write_what_one_writes(run, tmp_path):
     assert not list(tmp_path.glob(".*part*"))
 
 
-def test_what_a_killed_run_left_behind_is_not_mixed_in(run, tmp_path):
+def test_leftovers_of_an_interrupted_run_are_removed(run, tmp_path):
     for rank in (0, 1, 2):
         stale = Features(np.ones((3, 24), np.float32), ids=[f"{rank}-{i}" for i in range(3)])
         stale.save(tmp_path / f".a.features.part-{rank}")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "nonneg"]
-    # One batch holds everything: the second process has nothing to write.
+    # One batch holds all samples: the second process has nothing to write.
     command += ["embed", run, "digits", "--split", "test", "--out", str(tmp_path / "a.features")]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)

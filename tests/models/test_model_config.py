@@ -12,7 +12,7 @@ def config_with(encoder="resnet18", **change):
     return ModelConfig(encoder, Images(**{"channels": 3, **images}), **change)
 
 
-def test_defaults():
+def test_the_defaults_are_a_two_layer_projector_with_relu():
     config = config_with()
     assert (config.projector_depth, config.rectify, config.modality.stem, config.classes) == (2, "relu", "standard", 0)
 

@@ -38,13 +38,13 @@ def test_one_pass_gives_both_layers(images):
     assert (h.shape, z.shape) == ((6, 512), (6, 12))
 
 
-def test_an_unknown_layer_is_refused(images):
-    with pytest.raises(InputError, match="layer is 'encodr', expected encoder or projector"):
+def test_an_unknown_layer_is_an_error(images):
+    with pytest.raises(InputError, match="layer is 'encodr'"):
         built()(images, "encodr")
 
 
 @pytest.mark.parametrize("encoder", ["convnet_8", "convnet_24", "resnet18", "resnet34", "resnet50"])
-def test_every_encoder_leads_to_the_features(encoder):
+def test_every_encoder_can_be_followed_by_a_projector(encoder):
     with torch.device("meta"):
         model = Model(ModelConfig(encoder, Images(channels=3), features=24))
         assert model(torch.empty(2, 3, 64, 64)).shape == (2, 24)
@@ -71,7 +71,7 @@ def test_without_projector_the_encoders_output_is_rectified(images):
 
 
 def test_without_projector_features_must_be_the_encoders_width():
-    with pytest.raises(InputError, match=r"features is 12 with projector_depth 0, .* encoder 'convnet_8', 512"):
+    with pytest.raises(InputError, match=r"features is 12 .*projector_depth 0.*512"):
         built(projector_depth=0)
 
 
@@ -94,7 +94,7 @@ def test_the_head_is_linear_in_the_features(images):
     torch.testing.assert_close(model.logits(z), z @ model.classifier.weight.T)
 
 
-def test_a_rectified_head_has_no_negative_weight_and_learns_by_the_others(images):
+def test_a_rectified_head_uses_and_trains_only_positive_weights(images):
     model = built(classes=5, rectify_weight=True)
     weight = model.classifier.weight
     assert weight.min() < 0
@@ -109,7 +109,7 @@ def test_without_classes_there_are_no_logits(images):
 
 
 class Halves(torch.nn.Module):
-    """An encoder of somebody else's."""
+    """An encoder from outside the package."""
 
     def __init__(self):
         super().__init__()
@@ -126,10 +126,10 @@ def test_the_width_of_an_own_encoder_is_found_by_running_it(images):
     model = Model(ModelConfig("own", GREY, features=12, encoder_width=width), encoder)
     assert width == 6 and model.encoder is encoder
     assert model(images).shape == (6, 12)
-    assert encoder.training  # as it was
+    assert encoder.training  # unchanged
 
 
-def test_an_own_encoder_must_give_one_vector_per_sample():
+def test_an_own_encoder_must_return_one_vector_per_sample():
     encoder = torch.nn.Conv2d(1, 2, 3)
     with pytest.raises(InputError, match="encoder Conv2d"):
         output_width(encoder, GREY, open_source("digits", "test"))
@@ -138,7 +138,7 @@ def test_an_own_encoder_must_give_one_vector_per_sample():
 def test_a_saved_model_with_an_own_encoder_needs_it_to_load(tmp_path, images):
     model = Model(ModelConfig("own", GREY, features=12, encoder_width=6), Halves()).eval()
     model.save(tmp_path)
-    with pytest.raises(InputError, match="encoder="):
+    with pytest.raises(InputError, match="encoder is missing"):
         load(tmp_path)
     assert torch.equal(load(tmp_path, encoder=Halves())(images), model(images))
 
@@ -150,7 +150,7 @@ def test_a_module_and_an_encoder_by_name_exclude_each_other():
         Model(ModelConfig("own", GREY))
 
 
-def test_training_is_one_graph_with_every_part_there(images):
+def test_a_training_step_compiles_to_one_graph_and_reaches_all_parameters(images):
     torch._dynamo.reset()
     model = built(projector_batch_norm=True)
     step = torch.compile(lambda x: model(x).square().mean(), fullgraph=True, backend="aot_eager")

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import re
 import sys
 import types
 
@@ -52,10 +53,10 @@ def changed(folder, **change):
     ],
     ids=str,
 )
-def test_a_saved_model_is_loaded_as_it_was(change, tmp_path):
+def test_a_loaded_model_equals_the_saved_one(change, tmp_path):
     model = Model(dataclasses.replace(CONFIG, **change))
     images = torch.rand(3, 1, 32, 32)
-    model(images)  # moves the batch norms' statistics
+    model(images)  # changes the statistics of batch norms
     model.save(tmp_path / "model")
     loaded = load(tmp_path / "model")
     assert loaded.config == model.config
@@ -67,11 +68,11 @@ def test_a_saved_model_is_loaded_as_it_was(change, tmp_path):
         assert torch.equal(loaded(images), model.eval()(images))
 
 
-def test_a_run_is_loaded_by_its_folder_or_its_models(folder):
+def test_a_run_is_loaded_from_its_folder_or_its_models_folder(folder):
     assert load(folder.parent).config == load(str(folder)).config == CONFIG
 
 
-def test_a_loaded_model_can_be_trained_on(folder):
+def test_a_loaded_model_can_be_trained_further(folder):
     model = load(folder).train()
     model(torch.rand(2, 1, 8, 8)).sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
@@ -79,15 +80,15 @@ def test_a_loaded_model_can_be_trained_on(folder):
 
 def test_a_folder_with_other_files_is_not_written_into(model, tmp_path):
     (tmp_path / "README.md").write_text("my notes")
-    with pytest.raises(InputError, match=r"holds other files \(README\.md\)"):
+    with pytest.raises(InputError, match=r"README\.md"):
         model.save(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
 
 
-def test_wrong_sizes_are_refused_before_they_take_memory(folder):
+def test_wrong_sizes_are_an_error_before_they_take_memory(folder):
     import resource
 
-    # Every tensor is there under its name, and the first is far too large, in the smallest of types.
+    # All tensors are present, and the first is far too large, in the smallest type.
     tensors = iter(load(folder).state_dict().items())
     header = {next(tensors)[0]: {"dtype": "F8_E4M3", "shape": [10**9], "data_offsets": [0, 10**9]}}
     end = 10**9
@@ -98,11 +99,11 @@ def test_wrong_sizes_are_refused_before_they_take_memory(folder):
     text = json.dumps(header).encode()
     with (folder / "model.safetensors").open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
-        file.truncate(8 + len(text) + end)  # a hole: no bytes on disk
+        file.truncate(8 + len(text) + end)  # a sparse file: no bytes on disk
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(InputError, match=r"does not fit its config\.json"):
         load(folder)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1.5e6  # kB: not four bytes an entry
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1.5e6  # kB: not four bytes per entry
 
 
 def test_lower_precision_is_loaded_as_float32(model, folder):
@@ -119,7 +120,7 @@ def test_weights_that_share_memory_are_saved(folder):
     assert torch.equal(load(folder).projector[2].bias, model.projector[2].bias)
 
 
-def test_the_card_says_how_to_load_and_what_it_is(folder):
+def test_the_model_card_describes_the_model_and_how_to_load_it(folder):
     card = (folder / "README.md").read_text()
     assert card.startswith("---\nlibrary_name: nonneg\n")
     assert 'nonneg.load("hub:owner/name")' in card
@@ -127,8 +128,8 @@ def test_the_card_says_how_to_load_and_what_it_is(folder):
     assert json.loads((folder / "config.json").read_text())["format"] == 2
 
 
-def test_a_folder_without_model_is_said_to_be(tmp_path):
-    with pytest.raises(InputError, match="holds no trained model"):
+def test_a_folder_without_a_model_is_an_error(tmp_path):
+    with pytest.raises(InputError, match=r"config\.json is missing"):
         load(tmp_path)
 
 
@@ -156,7 +157,7 @@ def test_a_folder_without_model_is_said_to_be(tmp_path):
     ],
     ids=str,
 )
-def test_a_config_that_is_not_the_weights_gives_one_clear_sentence(folder, change, message):
+def test_a_config_that_does_not_fit_the_weights_is_an_error_of_one_line(folder, change, message):
     changed(folder, **change)
     with pytest.raises(InputError, match=message) as error:
         load(folder)
@@ -164,15 +165,15 @@ def test_a_config_that_is_not_the_weights_gives_one_clear_sentence(folder, chang
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", "[" * 100_000, "\xff"])
-def test_what_is_no_config_gives_one_clear_sentence(folder, text):
+def test_an_invalid_config_is_an_error_that_names_the_file(folder, text):
     (folder / "config.json").write_bytes(text.encode("latin-1"))
-    with pytest.raises(InputError, match="does not describe a nonneg model"):
+    with pytest.raises(InputError, match=r"config\.json does not describe"):
         load(folder)
 
 
-def test_torn_weights_give_one_clear_sentence(folder):
+def test_truncated_weights_are_an_error_that_names_the_file(folder):
     (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-10])
-    with pytest.raises(InputError, match=r"does not fit its config\.json"):
+    with pytest.raises(InputError, match=r"model\.safetensors does not fit"):
         load(folder)
 
 
@@ -186,13 +187,13 @@ def test_torn_weights_give_one_clear_sentence(folder):
         ("surplus", torch.zeros(1)),
     ],
 )
-def test_weights_of_another_kind_give_one_clear_sentence(folder, name, tensor):
+def test_weights_of_another_type_or_name_are_an_error_that_names_them(folder, name, tensor):
     save_file({**load_file(folder / "model.safetensors"), name: tensor}, folder / "model.safetensors")
-    with pytest.raises(InputError, match=rf"does not fit its config\.json: .*{name}"):
+    with pytest.raises(InputError, match=rf"model\.safetensors does not fit .*{name}"):
         load(folder)
 
 
-# The hub: the package is stood in for, as it need not be installed.
+# The hub, with a substitute for its package, which need not be installed.
 
 
 @pytest.fixture
@@ -203,12 +204,12 @@ def hub(monkeypatch):
 
 
 def test_a_model_on_the_hub_is_loaded_by_name(hub, folder):
-    asked = []
-    hub.snapshot_download = lambda name, **options: asked.append((name, options)) or str(folder)
+    requests = []
+    hub.snapshot_download = lambda name, **options: requests.append((name, options)) or str(folder)
     assert load("hub:someone/digits").config == CONFIG
     assert load("hub:someone/digits@v1.0").config == CONFIG
     files = ["config.json", "model.safetensors"]
-    assert asked == [
+    assert requests == [
         ("someone/digits", {"revision": None, "allow_patterns": files}),
         ("someone/digits", {"revision": "v1.0", "allow_patterns": files}),
     ]
@@ -217,31 +218,30 @@ def test_a_model_on_the_hub_is_loaded_by_name(hub, folder):
 @pytest.mark.parametrize(
     ("kind", "parent", "message"),
     [
-        ("RepositoryNotFoundError", OSError, "there is no such model or revision on the Hugging Face Hub"),
-        ("RevisionNotFoundError", OSError, "there is no such model or revision on the Hugging Face Hub"),
-        ("LocalEntryNotFoundError", FileNotFoundError, "cannot be reached, and there is no copy here yet"),
-        ("OfflineModeIsEnabled", ConnectionError, "cannot be reached, and there is no copy here yet"),
-        ("HFValidationError", ValueError, "cannot be fetched: several lines"),
+        ("RepositoryNotFoundError", OSError, "no such model"),
+        ("RevisionNotFoundError", OSError, "no such model"),
+        ("LocalEntryNotFoundError", FileNotFoundError, "cannot be reached"),
+        ("OfflineModeIsEnabled", ConnectionError, "cannot be reached"),
+        ("HFValidationError", ValueError, "several lines"),
     ],
 )
-def test_what_the_hub_refuses_is_said_in_one_sentence(hub, kind, parent, message):
-    def refuse(name, **options):
+def test_an_error_of_the_hub_is_reported_in_one_line(hub, kind, parent, message):
+    def fail(name, **options):
         raise type(kind, (parent,), {})("several\nlines")
 
-    hub.snapshot_download = refuse
-    with pytest.raises(InputError, match=rf"hub:someone/digits cannot be fetched: .*|{message}") as error:
+    hub.snapshot_download = fail
+    with pytest.raises(InputError, match=rf"hub:someone/digits .*{message}") as error:
         load("hub:someone/digits")
-    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["hub:", "hub:digits", "hub:a/b/c", "hub:../../etc/passwd", "hub:a/b@"])
-def test_a_name_that_is_none_is_refused_before_anything_is_asked(name):
-    with pytest.raises(InputError, match="names no model, expected hub:owner/name or hub:owner/name@revision"):
+def test_an_invalid_name_on_the_hub_is_an_error(name):
+    with pytest.raises(InputError, match=rf"'{re.escape(name)}'.*hub:owner/name@revision"):
         load(name)
 
 
-def test_without_the_hubs_package_the_extra_is_named(monkeypatch):
+def test_the_error_for_a_missing_hub_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(InputError, match=r"needs the package huggingface_hub, .* pip install 'nonneg\[hub\]'"):
+    with pytest.raises(InputError, match=r"huggingface_hub.*nonneg\[hub\]"):
         load("hub:someone/digits")

@@ -1,7 +1,7 @@
-"""Run as a script: kills a training run at random moments and starts it again until it is done.
+"""Run as a script: kills a training run at random moments and restarts it until it is done.
 
-Prints how often it was killed and went on; exits with 1 if the weights differ from those of an
-uninterrupted run. Children are forked, so that a kill can fall into any step of so short a run.
+Prints how often it was killed and from which steps it resumed; exits with 1 if the weights differ from those of an
+uninterrupted run. Children are forked, so that a kill can fall into any step of such a short run.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ import time
 import warnings
 from pathlib import Path
 
-import lightning_fabric  # noqa: F401  before the fork: a kill should fall into training, not into an import
+import lightning_fabric  # noqa: F401  before the fork, so that kills fall into training and not into an import
 import torch
 
 import nonneg
@@ -38,23 +38,23 @@ def start(folder: Path) -> int:
 def main(seed: int) -> None:
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as scratch:
-        whole, torn = Path(scratch) / "whole", Path(scratch) / "torn"
+        whole, killed = Path(scratch) / "whole", Path(scratch) / "killed"
         began = time.perf_counter()
         os.waitpid(start(whole), 0)
         length = time.perf_counter() - began
         kills = 0
-        while not (torn / "model" / "config.json").exists():
-            pid = start(torn)
+        while not (killed / "model" / "config.json").exists():
+            pid = start(killed)
             if kills < 5:
                 time.sleep(rng.uniform(0.2, 0.7) * length)
                 os.kill(pid, signal.SIGKILL)
                 kills += 1
             os.waitpid(pid, 0)
-        a, b = (nonneg.load(run).state_dict() for run in (whole, torn))
+        a, b = (nonneg.load(run).state_dict() for run in (whole, killed))
         same = all(torch.equal(a[name], b[name]) for name in a)
-        resumed = [step["step"] for step in read_environment(torn).get("resumed", [])]
-        losses = [[(line["epoch"], line["loss"], line["probe"]) for line in read_log(run)] for run in (whole, torn)]
-        print(f"{kills} kills, went on from {resumed}; weights {'the same' if same else 'DIFFER'}", flush=True)
+        resumed = [step["step"] for step in read_environment(killed).get("resumed", [])]
+        losses = [[(line["epoch"], line["loss"], line["probe"]) for line in read_log(run)] for run in (whole, killed)]
+        print(f"{kills} kills, resumed from {resumed}; weights {'the same' if same else 'DIFFER'}", flush=True)
         sys.exit(0 if same and losses[0] == losses[1] and max(resumed) > 0 else 1)
 
 

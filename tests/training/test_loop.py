@@ -40,7 +40,7 @@ def test_a_run_holds_config_log_environment_and_model(run):
     assert nonneg.load(run).config.rectify == "relu"
 
 
-def test_the_same_seed_gives_the_same_weights_to_the_bit(run, tmp_path):
+def test_the_same_seed_gives_exactly_the_same_weights(run, tmp_path):
     again = weights(train(SHORT, tmp_path / "b", progress=False))
     assert all(torch.equal(tensor, again[name]) for name, tensor in weights(run).items())
 
@@ -71,13 +71,13 @@ def test_another_seed_gives_other_weights(run, tmp_path):
         {"encoder": "resnet18", "stem": "standard", "epochs": 2, "batch_size": 256},
     ],
 )
-def test_every_way_to_train_lowers_its_loss(change, tmp_path):
-    config = dataclasses.replace(SHORT, **{"epochs": 3, "batch_size": 128, **change})
+def test_every_setting_lowers_its_loss(change, tmp_path):
+    config = SHORT.replace(**{"epochs": 3, "batch_size": 128, **change})
     log = read_log(train(config, tmp_path / "b", progress=False))
     assert log[-1]["loss"] < log[0]["loss"]
 
 
-def test_the_log_tells_what_is_watched(run):
+def test_the_log_holds_all_figures(run):
     expected = {
         "epoch",
         "step",
@@ -98,7 +98,7 @@ def test_the_log_tells_what_is_watched(run):
     assert 0.2 < last["probe"] <= 1 and 0.1 < last["class_consistency"] <= 1 and 0.5 < last["sparsity"] < 1
 
 
-def test_labels_are_not_needed_and_change_nothing(run, tmp_path):
+def test_training_without_labels_gives_the_same_weights(run, tmp_path):
     source = open_source("digits")
     np.save(tmp_path / "images.npy", source.samples)
     unlabelled = train(dataclasses.replace(SHORT, data=str(tmp_path / "images.npy")), tmp_path / "b", progress=False)
@@ -108,7 +108,7 @@ def test_labels_are_not_needed_and_change_nothing(run, tmp_path):
     assert all(torch.equal(tensor, weights(run)[name]) for name, tensor in weights(unlabelled).items())
 
 
-def test_oblong_images_are_trained_on_and_embedded_as_they_are(tmp_path):
+def test_oblong_images_keep_their_shape_in_training_and_embedding(tmp_path):
     np.save(tmp_path / "images.npy", np.random.default_rng(0).integers(0, 256, (300, 8, 14, 3), dtype=np.uint8))
     run = train(dataclasses.replace(SHORT, data=str(tmp_path / "images.npy"), epochs=1), tmp_path / "b", progress=False)
     (folder,) = embed_data(str(run), str(tmp_path / "images.npy"), progress=False)
@@ -117,10 +117,10 @@ def test_oblong_images_are_trained_on_and_embedded_as_they_are(tmp_path):
 
 
 @pytest.mark.parametrize("loss", ["sup_con", "cross_entropy"])
-def test_a_supervised_loss_without_labels_is_refused(loss, tmp_path):
+def test_a_supervised_loss_without_labels_is_an_error(loss, tmp_path):
     np.save(tmp_path / "images.npy", np.zeros((300, 8, 8), np.uint8))
     config = dataclasses.replace(SHORT, data=str(tmp_path / "images.npy"), loss=loss)
-    with pytest.raises(InputError, match=f"loss is '{loss}', which needs labels"):
+    with pytest.raises(InputError, match=f"loss is '{loss}'.*labels"):
         train(config, tmp_path / "b", progress=False)
     assert not (tmp_path / "b").exists()
 
@@ -141,28 +141,25 @@ def test_data_read_ahead_from_disk_gives_the_same_weights(run, tmp_path):
         assert all(torch.equal(tensor, again[name]) for name, tensor in weights(run).items())
 
 
-def test_features_that_all_die_stop_the_run_with_advice(tmp_path):
+def test_a_run_whose_features_all_die_stops_with_advice(tmp_path):
     config = dataclasses.replace(SHORT, epochs=3, lr=0.3, warmup_epochs=0, loss="spectral")
-    with pytest.raises(
-        InputError, match=r"all 128 features were 0 for every sample of epoch \d.*set rectify to rep_relu"
-    ):
+    with pytest.raises(UntrainableError, match=r"128 features.*epoch \d.*rectify 'relu' at lr 0\.3.*rep_relu"):
         train(config, tmp_path / "b", progress=False)
 
 
-def test_which_data_and_which_path_is_printed(tmp_path, capsys):
+def test_the_data_and_what_is_compiled_are_printed(tmp_path, capsys):
     train(dataclasses.replace(SHORT, epochs=1), tmp_path / "b")
-    said = capsys.readouterr().err
-    assert "1,400 images of 8x8 pixels, all 0.1 MB on the device" in said
-    assert "run plainly, nothing compiled; 32-true, 1 x cpu" in said
+    printed = capsys.readouterr().err
+    assert "1,400 images of 8 x 8 x 1, all 0.1 MB on the device" in printed
+    assert "nothing compiled; 32-true, 1 x cpu" in printed
 
 
-def test_a_graph_is_refused_where_there_is_none_by_all_that_it_takes(tmp_path):
-    found = "compile is 'graph' on 1 x cpu in 32-true with accumulate 2"
-    with pytest.raises(InputError, match=f"{found}, expected one CUDA device in float32 or bf16 with accumulate 1"):
+def test_a_cuda_graph_on_the_cpu_is_an_error_that_names_all_requirements(tmp_path):
+    with pytest.raises(InputError, match=r"compile is 'graph' on 1 x cpu in 32-true with accumulate 2.*CUDA"):
         train(dataclasses.replace(SHORT, compile="graph", accumulate=2), tmp_path / "b", progress=False)
 
 
-def test_any_lightning_logger_gets_the_figures(tmp_path):
+def test_any_lightning_logger_receives_the_figures(tmp_path):
     logger = CSVLogger(tmp_path / "csv", flush_logs_every_n_steps=1)
     train(SHORT, tmp_path / "b", progress=False, loggers=[logger])
     logger.save()
@@ -171,51 +168,51 @@ def test_any_lightning_logger_gets_the_figures(tmp_path):
     assert len(text.splitlines()) == 3
 
 
-class Told(CSVLogger):
-    """Remembers with which words it was finalised."""
+class StatusLogger(CSVLogger):
+    """Keeps the status with which it was finalised."""
 
     def __init__(self, folder):
         super().__init__(folder)
-        self.words = []
+        self.statuses = []
 
     def finalize(self, status):
-        self.words.append(status)
+        self.statuses.append(status)
 
 
-class Stopping(Told):
-    """Sends the signal that SLURM sends."""
+class StoppingLogger(StatusLogger):
+    """Sends SIGTERM, as SLURM does."""
 
     def log_metrics(self, metrics, step=None):
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_loggers_are_told_how_a_run_ended(tmp_path):
-    done, died, stopped = Told(tmp_path), Told(tmp_path), Stopping(tmp_path)
+def test_loggers_receive_the_status_with_which_a_run_ended(tmp_path):
+    done, died, stopped = StatusLogger(tmp_path), StatusLogger(tmp_path), StoppingLogger(tmp_path)
     train(dataclasses.replace(SHORT, epochs=1), tmp_path / "done", progress=False, loggers=[done])
     dying = dataclasses.replace(SHORT, epochs=3, lr=0.3, warmup_epochs=0, loss="spectral")
     with pytest.raises(UntrainableError):
         train(dying, tmp_path / "died", progress=False, loggers=[died])
     with pytest.raises(StoppedError):
         train(SHORT, tmp_path / "stopped", progress=False, loggers=[stopped])
-    assert [done.words, died.words, stopped.words] == [["success"], ["failed"], ["aborted"]]
+    assert [done.statuses, died.statuses, stopped.statuses] == [["success"], ["failed"], ["aborted"]]
 
 
-def test_arrays_are_trained_on_and_gone_on_with(tmp_path):
+def test_a_run_on_arrays_resumes_only_with_the_same_arrays(tmp_path):
     images = np.random.default_rng(0).integers(0, 256, (600, 8, 8), dtype=np.uint8)
     source = open_source((images, np.arange(600) % 3))
     whole = train(SHORT, tmp_path / "whole", progress=False, source=source)
     assert load_recipe(str(whole / "config.toml")).data == source.name == "array/train"
     assert "probe" in read_log(whole)[-1]
     with pytest.raises(StoppedError):
-        train(SHORT, tmp_path / "torn", progress=False, source=source, loggers=[Stopping(tmp_path)])
-    with pytest.raises(InputError, match="was trained on other data than array/train holds now"):
-        train(SHORT, tmp_path / "torn", progress=False, source=open_source(255 - images))
-    again = weights(train(SHORT, tmp_path / "torn", progress=False, source=source))
+        train(SHORT, tmp_path / "stopped", progress=False, source=source, loggers=[StoppingLogger(tmp_path)])
+    with pytest.raises(InputError, match=r"stopped .*data .*array/train"):
+        train(SHORT, tmp_path / "stopped", progress=False, source=open_source(255 - images))
+    again = weights(train(SHORT, tmp_path / "stopped", progress=False, source=source))
     assert all(torch.equal(tensor, again[name]) for name, tensor in weights(whole).items())
 
 
 @pytest.mark.parametrize("loss", ["info_nce", "sup_con"])
-def test_labels_of_very_many_classes_are_not_watched_and_that_is_said(loss, tmp_path, capsys):
+def test_with_very_many_classes_there_is_no_probe_and_a_message_says_so(loss, tmp_path, capsys):
     images = np.random.default_rng(0).integers(0, 256, (300, 8, 8), dtype=np.uint8)
     source = open_source(images)
     labels = np.where(np.arange(300) % 2 == 0, 3, 2_000_000_000)
@@ -223,16 +220,16 @@ def test_labels_of_very_many_classes_are_not_watched_and_that_is_said(loss, tmp_
     config = dataclasses.replace(SHORT, epochs=1, loss=loss)
     log = read_log(train(config, tmp_path / "b", source=source))
     assert "probe" not in log[0] and "class_consistency" not in log[0]
-    assert "Labels: up to 2,000,000,000; with more than 10,000 classes" in capsys.readouterr().err
+    assert "2,000,000,000; with more than 10,000 classes" in capsys.readouterr().err
 
 
-def test_broken_images_are_left_out_only_when_asked_and_then_recorded(tmp_path, monkeypatch):
+def test_broken_images_are_left_out_only_on_request_and_then_recorded(tmp_path, monkeypatch):
     monkeypatch.setenv("NONNEG_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "data"
     folder.mkdir()
     for i, image in enumerate(open_source("digits").samples[:300]):
         Image.fromarray(image[..., 0]).save(folder / f"{i:03d}.png")
-    (folder / "bad.png").write_text("this is not a picture")
+    (folder / "bad.png").write_text("this is not an image")
     config = dataclasses.replace(SHORT, data=str(folder), epochs=1)
     with pytest.raises(InputError, match=r"bad\.png"):
         train(config, tmp_path / "b", progress=False)
@@ -241,23 +238,23 @@ def test_broken_images_are_left_out_only_when_asked_and_then_recorded(tmp_path, 
     assert json.loads((run / "broken.json").read_text()) == ["bad.png"]
 
 
-def test_an_existing_run_is_kept_unless_told_otherwise(run, tmp_path):
+def test_an_existing_run_is_kept_without_overwrite(run):
     before = weights(run)
-    with pytest.raises(InputError, match="pass --overwrite"):
+    with pytest.raises(InputError, match="--overwrite"):
         train(SHORT, run, progress=False)
     assert torch.equal(weights(run)["projector.0.weight"], before["projector.0.weight"])
 
 
 def test_a_folder_of_other_files_is_never_cleared(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match="holds other files"):
+    with pytest.raises(InputError, match=r"thesis\.tex"):
         train(SHORT, tmp_path, overwrite=True, progress=False)
     assert (tmp_path / "thesis.tex").exists()
 
 
-def test_a_diverging_run_is_stopped_and_explained(tmp_path):
+def test_a_diverging_run_stops_with_an_error(tmp_path):
     config = dataclasses.replace(SHORT, loss="spectral", rectify="none", lr=1e6, warmup_epochs=0)
-    with pytest.raises(InputError, match=r"the loss became (nan|inf|-inf) in epoch \d: training diverged at lr 1e.06"):
+    with pytest.raises(UntrainableError, match=r"loss became (nan|inf|-inf) in epoch \d.*lr 1e.06"):
         train(config, tmp_path / "b", progress=False)
     assert load_recipe(str(tmp_path / "b" / "config.toml")) == config
 
@@ -266,19 +263,19 @@ def test_a_diverging_run_is_stopped_and_explained(tmp_path):
 def test_a_last_update_that_diverges_is_not_saved(checkpoint_steps, tmp_path):
     settings = {"epochs": 1, "batch_size": 1400, "warmup_epochs": 0, "checkpoint_steps": checkpoint_steps}
     config = dataclasses.replace(SHORT, optimiser="sgd", lr=1e38, weight_decay=1e3, **settings)
-    with pytest.raises(InputError, match=r"the largest weight became (nan|inf) in epoch 1: training diverged at lr 1e"):
+    with pytest.raises(UntrainableError, match=r"weight became (nan|inf) in epoch 1.*lr 1e"):
         train(config, tmp_path / "b", progress=False)
     assert not (tmp_path / "b" / "model").exists()
     assert not (tmp_path / "b" / "checkpoints").exists()
 
 
-def test_a_batch_larger_than_the_data_is_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(InputError, match="batch_size is 2000, expected at most the 1400 samples"):
+def test_a_batch_larger_than_the_data_is_an_error_before_anything_is_written(tmp_path):
+    with pytest.raises(InputError, match=r"batch_size is 2000.*1400 samples"):
         train(dataclasses.replace(SHORT, batch_size=2000), tmp_path / "b", progress=False)
     assert not (tmp_path / "b").exists()
 
 
-def test_every_epoch_visits_every_sample_in_an_order_of_its_own():
+def test_every_epoch_visits_every_sample_in_its_own_order():
     first, second = epoch_order(50, seed=0, epoch=0), epoch_order(50, seed=0, epoch=1)
     assert sorted(first.tolist()) == list(range(50))
     assert first.tolist() != second.tolist()
@@ -287,7 +284,7 @@ def test_every_epoch_visits_every_sample_in_an_order_of_its_own():
 
 def test_images_larger_than_the_views_are_embedded_whole(tmp_path):
     images = np.random.default_rng(0).integers(0, 256, (64, 16, 16, 1), dtype=np.uint8)
-    images[:, 4:12, 4:12] = 0  # what is left lies outside the middle 8 x 8 pixels
+    images[:, 4:12, 4:12] = 0  # all content is outside the central 8 x 8 pixels
     views = dataclasses.replace(SHORT.modality.views, size=8)
     run = train(SHORT.replace(batch_size=32, views=views), tmp_path / "run", source=images, progress=False)
     model = nonneg.load(run)

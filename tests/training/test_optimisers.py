@@ -24,7 +24,7 @@ def gradients(step):
 
 
 def by_hand(params, steps, lr, momentum, weight_decay, trust):
-    """The formula, one weight after the other."""
+    """Compute LARS by its formula, one weight after the other."""
     values = [p.detach().clone() for p in params]
     velocities = [torch.zeros_like(v) for v in values]
     for step in range(steps):
@@ -42,7 +42,7 @@ def by_hand(params, steps, lr, momentum, weight_decay, trust):
 
 @pytest.mark.parametrize("lr", [0.4, 0.001, torch.tensor(0.4, dtype=torch.float64)], ids=["large", "small", "tensor"])
 @pytest.mark.parametrize("weight_decay", [0.0, 0.05])
-def test_lars_is_its_formula(lr, weight_decay):
+def test_lars_agrees_with_its_formula(lr, weight_decay):
     params = parameters()
     expected = by_hand(params, 4, float(lr), 0.9, weight_decay, 0.02)
     optimiser = LARS(params, lr, momentum=0.9, weight_decay=weight_decay, trust=0.02)
@@ -54,7 +54,7 @@ def test_lars_is_its_formula(lr, weight_decay):
         torch.testing.assert_close(p.data, e, rtol=1e-12, atol=1e-14)
 
 
-def test_lars_leaves_alone_what_has_no_gradient():
+def test_lars_does_not_change_parameters_without_a_gradient():
     params = parameters()
     before = params[0].detach().clone()
     params[1].grad = torch.ones_like(params[1])
@@ -62,7 +62,7 @@ def test_lars_leaves_alone_what_has_no_gradient():
     assert torch.equal(params[0].data, before)
 
 
-def test_learning_rates_are_set_in_place_where_they_are_tensors():
+def test_learning_rates_that_are_tensors_are_set_in_place():
     params = parameters()
     rate = torch.tensor(0.5, dtype=torch.float64)
     optimiser = LARS(params, rate, 0.9, 0.0, 0.02)

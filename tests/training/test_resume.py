@@ -1,4 +1,4 @@
-"""Nothing is lost: killed, stopped, damaged or out of space, a run goes on as if nothing had been."""
+"""Runs that were killed, stopped or damaged resume as if they had never been interrupted."""
 
 import dataclasses
 import os
@@ -14,11 +14,13 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import nonneg
 from nonneg.errors import InputError, StoppedError
 from nonneg.training import load_recipe, read_environment, read_log, train
 from nonneg.training._checkpoint import _TYPES, Checkpoint, Checkpoints, _digest
+from nonneg.training._resume import copy_to_host
 
 HERE = Path(__file__).parent
 CONFIG = dataclasses.replace(
@@ -40,40 +42,36 @@ def whole(tmp_path_factory):
     return weights(train(CONFIG, tmp_path_factory.mktemp("runs") / "whole", progress=False))
 
 
-def unfinished(folder, after=11, config=CONFIG):
-    """A run stopped by a signal, the default after 10 steps: with checkpoints of steps 8 and 10."""
-    from nonneg.training import loop
+def unfinished(folder, steps=10, config=CONFIG):
+    """A run that a signal stopped after so many steps; after 10, it has checkpoints of steps 8 and 10."""
+    done = 0
 
-    original, calls = loop.learning_rate, 0
-
-    def counting(*args):
-        # Asked for before each step and for the log: a place to send ourselves a real signal from.
-        nonlocal calls
-        calls += 1
-        if calls == after:
+    def count(*_):
+        nonlocal done
+        done += 1
+        if done == steps:
             os.kill(os.getpid(), signal.SIGTERM)
-        return original(*args)
 
-    loop.learning_rate = counting
+    hook = register_optimizer_step_post_hook(count)
     try:
         with pytest.raises(StoppedError) as stopped:
             train(config, folder, progress=False)
     finally:
-        loop.learning_rate = original
+        hook.remove()
     return stopped.value
 
 
-def test_killed_at_random_moments_it_ends_with_the_same_weights():
+def test_a_run_killed_at_random_moments_ends_with_the_same_weights():
     command = [sys.executable, str(HERE / "kill_and_resume.py"), "0"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "weights the same" in result.stdout
 
 
-def test_sigterm_saves_and_the_same_call_goes_on(whole, tmp_path):
-    stopped = unfinished(tmp_path / "run", after=7)
+def test_sigterm_saves_a_checkpoint_and_the_same_call_resumes(whole, tmp_path):
+    stopped = unfinished(tmp_path / "run", steps=6)
     assert stopped.exit_code == 143
-    assert "stopped after 6 of 20 steps" in str(stopped)
+    assert "6 of 20 steps" in str(stopped)
     train(CONFIG, tmp_path / "run", progress=False)
     assert same(whole, weights(tmp_path / "run"))
     assert [line["epoch"] for line in read_log(tmp_path / "run")] == [1, 2, 3, 4]
@@ -81,31 +79,31 @@ def test_sigterm_saves_and_the_same_call_goes_on(whole, tmp_path):
 
 
 def figures(run):
-    """Of the log, all but times."""
+    """Return the log without times."""
     return [{k: v for k, v in line.items() if k not in ("seconds", "views_per_second")} for line in read_log(run)]
 
 
-def test_wherever_it_is_stopped_the_log_is_that_of_an_uninterrupted_run(tmp_path):
+def test_the_log_of_a_stopped_run_is_that_of_an_uninterrupted_one(tmp_path):
     config = dataclasses.replace(CONFIG, epochs=3, checkpoint_steps=100)
     whole = figures(train(config, tmp_path / "whole", progress=False))
-    for after in (1, 4, 5, 7, 8, 11):  # in the middle and at the end of epochs
-        run = tmp_path / str(after)
-        unfinished(run, after=after, config=config)
+    for steps in (1, 4, 5, 6, 7, 10):  # in the middle and at the end of epochs
+        run = tmp_path / str(steps)
+        unfinished(run, steps, config)
         train(config, run, progress=False)
-        assert figures(run) == whole, after
+        assert figures(run) == whole, steps
 
 
-def test_a_run_killed_at_the_end_of_an_epoch_logs_the_next_one_right(tmp_path):
+def test_a_run_killed_at_the_end_of_an_epoch_logs_the_next_one_correctly(tmp_path):
     config = dataclasses.replace(CONFIG, epochs=3, checkpoint_steps=5)
     whole = figures(train(config, tmp_path / "whole", progress=False))
-    unfinished(tmp_path / "torn", after=9, config=config)  # some steps into the second epoch
-    newest(tmp_path / "torn").unlink()
-    train(config, tmp_path / "torn", progress=False)
-    assert read_environment(tmp_path / "torn")["resumed"][0]["step"] == 5
-    assert figures(tmp_path / "torn") == whole
+    unfinished(tmp_path / "killed", 8, config)  # some steps into the second epoch
+    newest(tmp_path / "killed").unlink()
+    train(config, tmp_path / "killed", progress=False)
+    assert read_environment(tmp_path / "killed")["resumed"][0]["step"] == 5
+    assert figures(tmp_path / "killed") == whole
 
 
-def test_killed_while_the_model_was_saved_it_is_saved_again(whole, tmp_path):
+def test_a_run_killed_while_saving_its_model_saves_it_again(whole, tmp_path):
     run = train(CONFIG, tmp_path / "run", progress=False)
     (run / "model" / "config.json").unlink()
     (run / "model" / ".nonneg-tmp-1234").write_text("half")
@@ -114,8 +112,8 @@ def test_killed_while_the_model_was_saved_it_is_saved_again(whole, tmp_path):
     assert not list(run.rglob(".nonneg-tmp-*"))
 
 
-def test_killed_before_its_config_was_written_it_begins(whole, tmp_path):
-    unfinished(tmp_path / "run", after=1)
+def test_a_run_killed_before_it_wrote_its_config_starts_over(whole, tmp_path):
+    unfinished(tmp_path / "run", steps=1)
     for name in ("config.toml", "log.jsonl"):
         (tmp_path / "run" / name).unlink(missing_ok=True)
     for path in (tmp_path / "run" / "checkpoints").iterdir():
@@ -125,11 +123,11 @@ def test_killed_before_its_config_was_written_it_begins(whole, tmp_path):
     assert same(whole, weights(tmp_path / "run"))
 
 
-def test_a_damaged_line_of_the_log_does_not_stop_a_run_from_going_on(tmp_path):
+def test_a_run_with_a_damaged_log_resumes(tmp_path):
     unfinished(tmp_path / "run")
     with (tmp_path / "run" / "log.jsonl").open("ab") as file:
         file.write(b"\0\0\0\n")
-    with pytest.raises(InputError, match=r"log\.jsonl, line \d, is damaged"):
+    with pytest.raises(InputError, match=r"log\.jsonl, line \d"):
         read_log(tmp_path / "run")
     train(CONFIG, tmp_path / "run", progress=False)
     assert [line["epoch"] for line in read_log(tmp_path / "run")] == [1, 2, 3, 4]
@@ -172,30 +170,30 @@ def test_the_command_stops_cleanly_on_sigterm_and_on_ctrl_c(tmp_path):
                 break
             time.sleep(0.05)
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
+        _, printed = process.communicate(timeout=60)
         assert process.returncode == 128 + number
-        assert "Traceback" not in said
-        assert "train into it again to go on" in said
+        assert "Traceback" not in printed
+        assert "stopped after" in printed
 
 
-def test_resuming_with_another_config_is_refused_by_the_field(tmp_path):
+def test_resuming_with_another_config_is_an_error_that_names_the_field(tmp_path):
     unfinished(tmp_path / "run")
     other = CONFIG.replace(views=dataclasses.replace(CONFIG.modality.views, noise=0.2))
-    with pytest.raises(InputError, match=r"modality\.views\.noise 0\.1, not 0\.2"):
+    with pytest.raises(InputError, match=r"modality\.views\.noise 0\.1.* 0\.2"):
         train(other, tmp_path / "run", progress=False)
-    with pytest.raises(InputError, match=r"unfinished run with lr 0\.003, not 0\.1"):
+    with pytest.raises(InputError, match=r"\blr 0\.003.* 0\.1"):
         train(dataclasses.replace(CONFIG, lr=0.1), tmp_path / "run", progress=False)
     train(dataclasses.replace(CONFIG, lr=0.1, epochs=1), tmp_path / "run", overwrite=True, progress=False)
     assert len(read_log(tmp_path / "run")) == 1
 
 
-def test_resuming_on_other_data_is_refused(tmp_path):
+def test_resuming_on_other_data_is_an_error(tmp_path):
     np.save(tmp_path / "images.npy", np.random.default_rng(0).integers(0, 255, (600, 8, 8, 1), dtype=np.uint8))
     config = dataclasses.replace(CONFIG, data=str(tmp_path / "images.npy"))
-    unfinished(tmp_path / "run", after=5, config=config)
+    unfinished(tmp_path / "run", steps=4, config=config)
     for other in (np.zeros((700, 8, 8, 1), np.uint8), 255 - np.load(tmp_path / "images.npy")):
         np.save(tmp_path / "images.npy", other)
-        with pytest.raises(InputError, match="was trained on other data than"):
+        with pytest.raises(InputError, match=r"other data.*images\.npy"):
             train(config, tmp_path / "run", progress=False)
 
 
@@ -204,7 +202,7 @@ def newest(run):
 
 
 @pytest.mark.parametrize("damage", ["cut", "bit", "empty", "gone"])
-def test_a_damaged_checkpoint_falls_back_to_the_one_before(damage, whole, tmp_path):
+def test_a_run_with_a_damaged_checkpoint_resumes_from_the_previous_one(damage, whole, tmp_path):
     unfinished(tmp_path / "run")
     path = newest(tmp_path / "run")
     content = bytearray(path.read_bytes())
@@ -216,7 +214,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(damage, whole, tmp_pa
     if damage == "gone":
         train(CONFIG, tmp_path / "run", progress=False)
     else:
-        with pytest.warns(UserWarning, match=f"{path.name} is damaged.*going back to the checkpoint before"):
+        with pytest.warns(UserWarning, match=f"{path.name} is damaged"):
             train(CONFIG, tmp_path / "run", progress=False)
     assert read_environment(tmp_path / "run")["resumed"][0]["step"] == 8
     assert same(whole, weights(tmp_path / "run"))
@@ -226,12 +224,12 @@ def content(run):
     return {path.name: path.read_bytes() for path in (run / "checkpoints").iterdir()}
 
 
-def test_a_damaged_checkpoint_stays_until_a_newer_one_is_whole(tmp_path):
+def test_a_damaged_checkpoint_is_kept_until_a_newer_one_is_complete(tmp_path):
     unfinished(tmp_path / "run")
     path = newest(tmp_path / "run")
     path.write_bytes(b"damaged")
     checkpoints = Checkpoints(path.parent)
-    with pytest.warns(UserWarning, match="going back to the checkpoint before"):
+    with pytest.warns(UserWarning, match=f"{path.name} is damaged"):
         assert checkpoints.newest().step == 8
     assert path.read_bytes() == b"damaged"
     checkpoints.save(Checkpoint(9, "data", {"a": torch.ones(10)}))
@@ -239,17 +237,17 @@ def test_a_damaged_checkpoint_stays_until_a_newer_one_is_whole(tmp_path):
     assert sorted(content(tmp_path / "run")) == ["step-000000008.safetensors", "step-000000009.safetensors"]
 
 
-def test_with_every_checkpoint_damaged_nothing_is_trained_and_nothing_removed(tmp_path):
+def test_a_run_whose_checkpoints_are_all_damaged_is_an_error_and_is_kept(tmp_path):
     unfinished(tmp_path / "run")
     for path in (tmp_path / "run" / "checkpoints").iterdir():
         path.write_bytes(b"")
     before = content(tmp_path / "run")
-    with pytest.raises(InputError, match=r"step-000000010.* is damaged.* none before that is whole; pass --overwrite"):
+    with pytest.raises(InputError, match=r"step-000000010.* is damaged.*--overwrite"):
         train(CONFIG, tmp_path / "run", progress=False)
     assert content(tmp_path / "run") == before
 
 
-def test_a_run_without_a_checkpoint_yet_begins_at_0(whole, tmp_path):
+def test_a_run_without_a_checkpoint_starts_at_step_0(whole, tmp_path):
     unfinished(tmp_path / "run")
     for path in (tmp_path / "run" / "checkpoints").iterdir():
         path.unlink()
@@ -257,38 +255,38 @@ def test_a_run_without_a_checkpoint_yet_begins_at_0(whole, tmp_path):
     assert same(whole, weights(tmp_path / "run"))
 
 
-def test_a_checkpoint_that_cannot_be_read_just_now_ends_the_run(tmp_path):
+def test_a_temporarily_unreadable_checkpoint_is_an_error_and_is_kept(tmp_path):
     unfinished(tmp_path / "run")
     path = newest(tmp_path / "run")
     path.unlink()
-    path.symlink_to(path.name)  # to itself: the system refuses to follow it, whoever asks
-    with pytest.raises(InputError, match=r"step-000000010\.safetensors cannot be read: too many levels"):
+    path.symlink_to(path.name)  # to itself: nobody can open it, not even root
+    with pytest.raises(InputError, match=r"step-000000010\.safetensors cannot be read"):
         train(CONFIG, tmp_path / "run", progress=False)
     assert path.is_symlink() and (path.parent / "step-000000008.safetensors").exists()
 
 
-def test_checkpoints_whose_folder_cannot_be_read_just_now_end_the_run(tmp_path):
+def test_a_temporarily_unreadable_checkpoint_folder_is_an_error(tmp_path):
     unfinished(tmp_path / "run")
     folder = tmp_path / "run" / "checkpoints"
     folder.rename(tmp_path / "elsewhere")
     folder.symlink_to(folder.name)
-    with pytest.raises(InputError, match="checkpoints cannot be read: too many levels"):
+    with pytest.raises(InputError, match="checkpoints cannot be read"):
         train(CONFIG, tmp_path / "run", progress=False)
 
 
 def rewritten(path, header=(), tensors=()):
-    """A checkpoint with other content, and a digest that is right for it."""
+    """Change the content of a checkpoint, with a matching digest."""
     with safe_open(path, "pt") as file:
-        was = file.metadata()
+        before = file.metadata()
     tensors = {**load_file(path), **dict(tensors)}
-    save_file(tensors, path, {**was, "sha256": _digest(tensors), **dict(header)})
+    save_file(tensors, path, {**before, "sha256": _digest(tensors), **dict(header)})
 
 
-def test_a_checkpoint_of_another_version_ends_the_run(tmp_path):
+def test_a_checkpoint_of_another_format_is_an_error_and_is_kept(tmp_path):
     unfinished(tmp_path / "run")
     rewritten(newest(tmp_path / "run"), {"format": "2"})
     before = content(tmp_path / "run")
-    with pytest.raises(InputError, match=r"step-000000010\.safetensors is of version '2', this nonneg reads"):
+    with pytest.raises(InputError, match=r"step-000000010\.safetensors has format '2'.*'1'"):
         train(CONFIG, tmp_path / "run", progress=False)
     assert content(tmp_path / "run") == before
 
@@ -296,10 +294,10 @@ def test_a_checkpoint_of_another_version_ends_the_run(tmp_path):
 @pytest.mark.parametrize(
     "name", ["model.projector.0.bias", "optimiser.0.exp_avg", "watch.active", "random.0", "other.a"]
 )
-def test_a_checkpoint_of_another_model_is_refused_in_one_sentence(name, tmp_path):
+def test_a_checkpoint_of_another_model_is_an_error_of_one_line(name, tmp_path):
     unfinished(tmp_path / "run")
     rewritten(newest(tmp_path / "run"), tensors={name: torch.zeros(1)})
-    with pytest.raises(InputError, match=r"the checkpoint of step 10 in .* is of another model") as error:
+    with pytest.raises(InputError, match=r"checkpoint of step 10 .*another model") as error:
         train(CONFIG, tmp_path / "run", progress=False)
     assert "\n" not in str(error.value)
 
@@ -310,7 +308,7 @@ def test_only_the_newest_two_checkpoints_are_kept(tmp_path):
     assert names == ["step-000000016.safetensors", "step-000000020.safetensors"]
 
 
-def test_tensors_of_every_kind_are_what_safetensors_reads(tmp_path):
+def test_checkpoints_hold_tensors_of_every_type_that_safetensors_reads(tmp_path):
     tensors = {str(kind): torch.arange(5).to(kind) for kind in _TYPES}
     tensors |= {
         "scalar": torch.tensor(3),
@@ -329,11 +327,11 @@ def test_tensors_of_every_kind_are_what_safetensors_reads(tmp_path):
     for name, tensor in tensors.items():
         assert (read[name].dtype, read[name].shape) == (tensor.dtype, tensor.shape)
         assert torch.equal(read[name].to(torch.complex128), tensor.to(torch.complex128))
-    with pytest.raises(InputError, match=r"odd is of type torch\.complex128, which a checkpoint cannot hold"):
+    with pytest.raises(InputError, match=r"odd .*torch\.complex128"):
         checkpoints.save(Checkpoint(2, "data", {"odd": torch.zeros(2, dtype=torch.complex128)}))
 
 
-def test_a_full_disk_is_said_and_the_last_good_checkpoint_stays(tmp_path):
+def test_a_full_disk_is_an_error_and_the_last_good_checkpoint_is_kept(tmp_path):
     checkpoints = Checkpoints(tmp_path / "checkpoints")
     checkpoints.save(Checkpoint(1, "data", {"learner.a": torch.ones(10)}))
     checkpoints.wait()
@@ -342,7 +340,7 @@ def test_a_full_disk_is_said_and_the_last_good_checkpoint_stays(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limit[1]))
     try:
         checkpoints.save(Checkpoint(2, "data", {"learner.a": torch.ones(1_000_000)}))
-        with pytest.raises(InputError, match=r"step-000000002\.safetensors cannot be written: file too large"):
+        with pytest.raises(InputError, match=r"step-000000002\.safetensors cannot be written"):
             checkpoints.wait()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
@@ -352,7 +350,7 @@ def test_a_full_disk_is_said_and_the_last_good_checkpoint_stays(tmp_path):
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-000000001.safetensors"]
 
 
-def test_a_strangers_checkpoint_cannot_run_code(tmp_path):
+def test_an_untrusted_checkpoint_cannot_run_code(tmp_path):
     unfinished(tmp_path / "run")
     import pickle
 
@@ -365,3 +363,19 @@ def test_a_strangers_checkpoint_cannot_run_code(tmp_path):
     with pytest.raises(InputError, match="is damaged"):
         train(CONFIG, tmp_path / "run", progress=False)
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_copying_a_checkpoint_to_the_host_does_not_wait_for_the_device():
+    weight = torch.zeros(2**26, device="cuda").view(2**13, 2, 64, 64).contiguous(memory_format=torch.channels_last)
+    copy_to_host({"weight": weight})[1]()  # allocates the host's memory, which waits
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        copies, wait_for_copies = copy_to_host({"weight": weight, "random": torch.zeros(5)})
+        weight.fill_(1)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    wait_for_copies()
+    assert not copies["weight"].any()
+    assert copies["weight"].is_contiguous(memory_format=torch.channels_last)  # copied without reordering

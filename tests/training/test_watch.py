@@ -21,10 +21,10 @@ def watch(classes=3):
     return Watch(8, 10, classes, torch.device("cpu"), torch.float32)
 
 
-def test_figures_are_those_of_the_metrics_over_the_whole_epoch():
+def test_figures_agree_with_the_metrics_of_the_whole_epoch():
     seen, watched = list(batches()), watch()
     for batch in seen:
-        watched.see(*batch)
+        watched.update(*batch)
     z, labels = torch.cat([b[2] for b in seen]), torch.cat([b[3] for b in seen])
     figures = watched.figures()
     assert figures["loss"] == pytest.approx(np.mean([float(b[0]) for b in seen]))
@@ -38,50 +38,50 @@ def test_the_probe_is_logistic_regression_by_gradient_descent():
     weight = torch.zeros(3, 8, requires_grad=True)
     bias = torch.zeros(3, requires_grad=True)
     reference = torch.optim.SGD([weight, bias], _STEP, momentum=_MOMENTUM)
-    right = 0
+    correct = 0
     for batch in batches(10):
         _, h, _, labels = batch
         logits = F.linear(_LENGTH * F.normalize(h, dim=1), weight, bias)
-        right += int((logits.argmax(1) == labels).sum())
+        correct += int((logits.argmax(1) == labels).sum())
         reference.zero_grad()
         F.cross_entropy(logits, labels).backward()
         reference.step()
-        watched.see(*batch)
+        watched.update(*batch)
     torch.testing.assert_close(watched.weight, weight.detach())
     torch.testing.assert_close(watched.bias, bias.detach())
-    assert watched.figures()["probe"] == pytest.approx(right / 320)
+    assert watched.figures()["probe"] == pytest.approx(correct / 320)
 
 
-def test_a_new_epoch_begins_at_nothing_but_the_probe_keeps_what_it_knows():
+def test_a_new_epoch_starts_with_zero_sums_and_the_same_probe():
     watched = watch()
     for batch in batches():
-        watched.see(*batch)
-    knows = watched.weight.clone()
+        watched.update(*batch)
+    learned = watched.weight.clone()
     watched.clear()
     assert float(watched.views) == float(watched.loss) == float(watched.active.sum()) == 0
-    assert torch.equal(watched.weight, knows)
+    assert torch.equal(watched.weight, learned)
 
 
-def test_samples_without_a_label_teach_nothing():
+def test_the_probe_ignores_unlabelled_samples():
     watched, alone = watch(), watch()
     loss, h, z, labels = next(batches())
-    watched.see(loss, torch.cat((h, h + 5)), torch.cat((z, z)), torch.cat((labels, torch.full((32,), -1))))
-    alone.see(loss, h, z, labels)
+    watched.update(loss, torch.cat((h, h + 5)), torch.cat((z, z)), torch.cat((labels, torch.full((32,), -1))))
+    alone.update(loss, h, z, labels)
     torch.testing.assert_close(watched.weight, alone.weight)
     figures, expected = watched.figures(), alone.figures()
     for name in ("probe", "class_consistency", "sparsity", "live", "dead"):
         assert figures[name] == pytest.approx(expected[name]), name
 
 
-def test_with_no_classes_labels_are_passed_by():
+def test_labels_are_ignored_if_there_are_no_classes():
     watched = watch(classes=0)
     for batch in batches():
-        watched.see(*batch)
+        watched.update(*batch)
     assert set(watched.figures()) == {"loss", "sparsity", "live", "dead"}
 
 
-def test_without_labels_there_is_neither_probe_nor_consistency():
+def test_without_labels_there_is_no_probe_and_no_class_consistency():
     watched = watch(classes=0)
     for loss, h, z, _ in batches():
-        watched.see(loss, h, z, None)
+        watched.update(loss, h, z, None)
     assert set(watched.figures()) == {"loss", "sparsity", "live", "dead"}

@@ -1,4 +1,4 @@
-"""Run by torchrun with two processes, or alone: trains and saves the run into the folder given."""
+"""Run by torchrun with two processes, or alone: trains and saves runs into the given folder."""
 
 import os
 import resource
@@ -18,7 +18,7 @@ from nonneg.training import load_recipe, train
 
 
 class Plain(nn.Module):
-    """Without batch norm, whose statistics are of a process's own share on the CPU."""
+    """Without batch norm, whose statistics on the CPU cover only the process's own share of a batch."""
 
     width = 32
 
@@ -31,7 +31,7 @@ class Plain(nn.Module):
 
 
 class Partly(Plain):
-    """With a parameter that nothing comes from, as backbones of other libraries have."""
+    """With an unused parameter, as encoders of other libraries have."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Partly(Plain):
 
 
 class Stopping(CSVLogger):
-    """Sends the signal that SLURM sends to the process that logs, which is the first, after the first epoch."""
+    """Sends SIGTERM, as SLURM does, to the process that logs (the first) after the first epoch."""
 
     def log_metrics(self, metrics, step=None):
         if step == 1:
@@ -76,13 +76,13 @@ def main(out: Path) -> None:
 
 
 def stop_on_a_full_disk(config, out: Path) -> None:
-    """Leaves what each process says."""
+    """Write the error of each process into a file."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
     try:
         train(config, out / "stopped", progress=False, loggers=[Stopping(out / "csv")])
     except InputError as error:
-        (out / f"said-{os.environ.get('RANK', '0')}").write_text(f"{type(error).__name__}: {error}")
+        (out / f"error-{os.environ.get('RANK', '0')}").write_text(f"{type(error).__name__}: {error}")
 
 
 if __name__ == "__main__":
@@ -91,4 +91,4 @@ if __name__ == "__main__":
     if dist.is_initialized():
         dist.barrier()
     sys.stdout.flush()
-    os._exit(0)  # gloo's threads sometimes abort an orderly end of the interpreter
+    os._exit(0)  # gloo's threads sometimes abort a normal exit of the interpreter

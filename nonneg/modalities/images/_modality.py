@@ -1,4 +1,4 @@
-"""`Images`: how images answer the questions of a `Modality`."""
+"""`Images`: the modality of images."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -40,7 +40,7 @@ class Images(Modality):
     skip_broken: bool = False
     """Leave out images that cannot be decoded, and record which; otherwise they are an error that lists them."""
     stem: Literal["standard", "small", "small_pad_2"] = "standard"
-    """How a ResNet begins: small is one 3x3 convolution for images of about 32 pixels; small_pad_2 pads it by 2."""
+    """First layers of a ResNet: small is a 3x3 convolution for images of about 32 pixels, small_pad_2 pads it by 2."""
     pretrained: bool = False
     """Start from the published weights of a timm: or transformers: encoder."""
     mean: tuple[float, ...] = ()
@@ -52,16 +52,16 @@ class Images(Modality):
     views: ViewConfig = field(default_factory=ViewConfig)
     """How far a view may differ from its image."""
     channels: Annotated[int, Field(ge=0)] = 0
-    """Channels of the encoder's input, 1 for grey or 3 for colour; 0 takes those of the data."""
+    """Channels of the encoder's input, 1 for grey or 3 for colour; 0: as in the data."""
     height: Annotated[int, Field(ge=0)] = 0
-    """Height of the encoder's input outside training; 0 takes that of the views."""
+    """Height of the encoder's input outside training; 0: that of the views."""
     width: Annotated[int, Field(ge=0)] = 0
-    """Width of the encoder's input outside training; 0 takes that of the views."""
+    """Width of the encoder's input outside training; 0: that of the views."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.mean) != len(self.std):
-            raise InputError(f"mean is {self.mean} and std is {self.std}, expected as many values in both")
+            raise InputError(f"mean is {self.mean} and std is {self.std}, expected the same number of values")
         if self.mean and self.channels and len(self.mean) != self.channels:
             raise InputError(f"mean is {self.mean}, expected one value per channel, {self.channels}, or none")
 
@@ -77,14 +77,14 @@ class Images(Modality):
         shape = source.samples.shape
         height, width = (self.image_size, self.image_size) if self.image_size else shape[1:3]
         size = self.views.size
-        known = replace(
+        fitted = replace(
             self,
             channels=self.channels or len(self.mean) or shape[3],
             height=self.height or size or height,
             width=self.width or size or width,
         )
-        known._in_channels(torch.empty(0, shape[3], 1, 1))  # says so if the data has others
-        return known
+        fitted._in_channels(torch.empty(0, shape[3], 1, 1))  # raises an error if the data has other channels
+        return fitted
 
     def check_encoder(self, name: str) -> None:
         check_encoder(name, self.stem, self.pretrained)
@@ -96,31 +96,31 @@ class Images(Modality):
     def draw_views(
         self, batch: Tensor, samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype
     ) -> Tensor:
-        images = self._as_read(batch.permute(0, 3, 1, 2))
+        images = self._resized_once(batch.permute(0, 3, 1, 2))
         if dtype == torch.float64:
             images = images.double() / 255
         views = self._standardised(random_views(images, samples, self.views, seed, epoch, count))
         return views.contiguous(memory_format=torch.channels_last) if views.is_cuda else views
 
     def inputs(self, batch: Tensor) -> Tensor:
-        """`(batch, height, width, channels)` uint8 to what the encoder takes; the memory stays channels last."""
-        images = self._as_read(batch.permute(0, 3, 1, 2))
+        """Return the encoder's input for `(batch, height, width, channels)` uint8; its memory is channels-last."""
+        images = self._resized_once(batch.permute(0, 3, 1, 2))
         height, width = self.height or images.shape[2], self.width or images.shape[3]
         if images.shape[2:] != (height, width):
             images = resize(images.float(), height, width, self.centre)
         return self._standardised(images.float() / 255)
 
     def read(self, sample: bytes) -> Source:
-        """Of an image file's bytes."""
+        """Return a source of one image from the bytes of an image file."""
         return Source("image", decode_image(sample, self.image_size)[None])
 
     def to(self, device: torch.device) -> None:
         if self.mean:
             constants = (torch.tensor(row, device=device)[:, None, None] for row in (self.mean, self.std))
-            object.__setattr__(self, "_constants", tuple(constants))  # no field: not a setting
+            object.__setattr__(self, "_constants", tuple(constants))  # not a field, because it is not a setting
 
     def preview(self, source: Source, rows: range) -> dict[str, Any]:
-        """The images themselves up to 64 pixels a side, thumbnails of at most 96 pixels a side of larger ones."""
+        """Return images of up to 64 pixels per side unchanged, and thumbnails of at most 96 pixels of larger ones."""
         images = source.samples[np.arange(rows.start, rows.stop)]
         height, width = images.shape[1:3]
         if max(height, width) > _SMALL_SIDE:
@@ -132,22 +132,22 @@ class Images(Modality):
         return {"pixels": images}
 
     def with_light_views(self) -> Self:
-        """Random resized crops and horizontal flips, as papers train linear probes."""
+        """Use random resized crops and horizontal flips, as papers do for linear probes."""
         side = self.height if self.height == self.width else 0
         return replace(self, views=ViewConfig(size=side, crop_least=0.08, flip_p=0.5))
 
     def corrupted(self, source: Source) -> dict[str, tuple[Source, ...]]:
         return {kind: tuple(corrupted_source(source, kind, level) for level in SEVERITIES) for kind in KINDS}
 
-    def _as_read(self, images: Tensor) -> Tensor:
-        """In the encoder's channels, and resized to `image_size` where reading has not done so."""
+    def _resized_once(self, images: Tensor) -> Tensor:
+        """Convert images to the encoder's channels, and resize them to `image_size` unless the source has done so."""
         images = self._in_channels(images)
         if self.image_size and images.shape[2:] != (self.image_size, self.image_size):
             images = resize(images.float(), self.image_size, self.image_size).round().to(torch.uint8)
         return images
 
     def _in_channels(self, images: Tensor) -> Tensor:
-        """Colour images become grey for a grey encoder, grey ones get three equal channels for one of colour."""
+        """Convert colour images to grey for a grey encoder, and grey images to equal channels for a colour encoder."""
         found, expected = images.shape[1], self.channels or images.shape[1]
         if found == expected:
             return images
@@ -155,7 +155,7 @@ class Images(Modality):
             return grey(images.float()).round().to(images.dtype)
         if expected == 3 and found == 1:
             return images.expand(-1, 3, -1, -1)
-        raise InputError(f"the images have {found} channels, expected {expected}, as the model has")
+        raise InputError(f"the images have {found} channels, expected {expected}, as in the model")
 
     def _standardised(self, images: Tensor) -> Tensor:
         if not self.mean:

@@ -1,4 +1,4 @@
-"""Corruptions: stronger with each severity, independent of the batch, and what their names say."""
+"""Corruptions are stronger with each severity, independent of the batch, and do what their names say."""
 
 import io
 from dataclasses import replace
@@ -7,19 +7,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from nonneg.trials.images import KINDS, corrupt, corrupted_source, lazy_rows
-from nonneg.trials.images._jpeg import jpeg
-from nonneg.trials.images._kinds import poisson
 from PIL import Image
 from scipy.ndimage import gaussian_filter
 from scipy.stats import poisson as scipy_poisson
 
 from nonneg.errors import InputError
-from nonneg.modalities.images import open_source
+from nonneg.modalities.images import Images, open_source
+from nonneg.modalities.images.corruptions import KINDS, corrupt, corrupted_source
+from nonneg.modalities.images.corruptions._jpeg import jpeg
+from nonneg.modalities.images.corruptions._kinds import poisson
 from nonneg.models import Model, ModelConfig
 
-SHAPES = torch.from_numpy(open_source("shapes", "test").images[::8])
-DIGITS = torch.from_numpy(open_source("digits", "test").images[:100])
+SHAPES = torch.from_numpy(open_source("shapes", "test").samples[::8])
+DIGITS = torch.from_numpy(open_source("digits", "test").samples[:100])
 RANDOM = ("gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise", "motion_blur", "fog", "snow", "elastic")
 
 
@@ -160,7 +160,7 @@ def test_jpeg_loses_the_same_as_pillows_jpeg(images, quality):
 
 
 def test_elastic_moves_pixels_by_the_given_distance():
-    ramp = torch.arange(0, 256, 4, dtype=torch.uint8).repeat(20, 64, 1)[..., None]  # 4 levels a pixel
+    ramp = torch.arange(0, 256, 4, dtype=torch.uint8).repeat(20, 64, 1)[..., None]  # 4 levels per pixel
     moved = (corrupt(ramp, "elastic", 3).double() - ramp.double())[:, :, 8:-8] / 4
     strength = 0.9 * (3.5 / 0.9) ** (np.log(2) / np.log(7))  # between 32 and 224 pixels
     assert float(moved.square().mean().sqrt()) == pytest.approx(strength / 2**0.5, rel=0.15)
@@ -184,62 +184,45 @@ def test_unknown_kinds_and_severities_are_errors(kind, severity, message):
 
 @pytest.mark.parametrize("images", [SHAPES.float(), SHAPES[0], SHAPES[..., :2]], ids=["floats", "one", "two channels"])
 def test_images_of_another_type_or_shape_are_errors(images):
-    with pytest.raises(InputError, match=r"images are .* expected uint8"):
+    with pytest.raises(InputError, match=r"images are (float32|uint8).*uint8"):
         corrupt(images, "fog", 1)
 
 
 def test_the_number_of_sample_numbers_must_be_the_number_of_images():
-    with pytest.raises(InputError, match=r"samples have shape \(3,\), expected \(64,\)"):
+    with pytest.raises(InputError, match=r"samples .*\(3,\).*\(64,\)"):
         corrupt(SHAPES, "fog", 1, samples=torch.arange(3))
 
 
-def test_a_corrupted_source_can_be_indexed_like_an_array():
+def test_a_corrupted_source_is_indexed_by_rows():
     source = open_source("digits", "test")
     corrupted = corrupted_source(source, "snow", 3, seed=5, device="cpu")
-    whole = corrupt(torch.from_numpy(source.images), "snow", 3, seed=5).numpy()
-    assert corrupted.images.shape == source.images.shape and len(corrupted) == len(source)
+    whole = corrupt(torch.from_numpy(source.samples), "snow", 3, seed=5).numpy()
+    assert corrupted.samples.shape == source.samples.shape and len(corrupted) == len(source)
     rows = np.array([5, 300, 7])
-    np.testing.assert_array_equal(corrupted.images[20:30], whole[20:30])
-    np.testing.assert_array_equal(corrupted.images[17], whole[17])
-    np.testing.assert_array_equal(corrupted.images[rows], whole[rows])
-    np.testing.assert_array_equal(corrupted.images[40:50, 2:6, 1:], whole[40:50, 2:6, 1:])
-    np.testing.assert_array_equal(corrupted.images[-1, 3], whole[-1, 3])
-    np.testing.assert_array_equal(np.asarray(corrupted.images), whole)
-    assert corrupted.images[3:3].shape == (0, 8, 8, 1)
+    np.testing.assert_array_equal(corrupted.samples[20:30], whole[20:30])
+    np.testing.assert_array_equal(corrupted.samples[rows], whole[rows])
+    np.testing.assert_array_equal(corrupted.samples[source.labels == 3], whole[source.labels == 3])
+    assert corrupted.samples[3:3].shape == (0, 8, 8, 1)
     taken = corrupted.take(rows)
-    np.testing.assert_array_equal(taken.images, whole[rows])
+    np.testing.assert_array_equal(taken.samples[:], whole[rows])
     assert taken.ids == tuple(source.ids[row] for row in rows)
 
 
 def test_a_corrupted_source_is_embedded_like_any_other():
     source = open_source("digits", "test")
-    model = Model(ModelConfig("convnet_8", channels=1, features=16))
+    model = Model(ModelConfig("convnet_8", Images(channels=1), features=16))
     lazily = model.embed(corrupted_source(source, "shot_noise", 2, device="cpu"), batch_size=100)
-    images = corrupt(torch.from_numpy(source.images), "shot_noise", 2).numpy()
-    at_once = model.embed(replace(source, images=images), batch_size=100)
+    images = corrupt(torch.from_numpy(source.samples), "shot_noise", 2).numpy()
+    at_once = model.embed(replace(source, samples=images), batch_size=100)
     assert np.array_equal(lazily.labels, source.labels) and lazily.provenance["source"] == "digits/test/shot_noise-2"
     dense = (codes.toarray() if hasattr(codes, "toarray") else codes for codes in (lazily.codes, at_once.codes))
     np.testing.assert_array_equal(*dense)
-    assert lazily.samples["media"].equals(at_once.samples["media"])
+    assert [lazily.media(row) for row in (0, 200)] == [at_once.media(row) for row in (0, 200)]
 
 
 def test_a_corrupted_memory_map_equals_a_corrupted_array(tmp_path):
     source = open_source("digits", "test")
-    np.save(tmp_path / "images.npy", source.images)
-    mapped = replace(source, images=np.load(tmp_path / "images.npy", mmap_mode="r"))
+    np.save(tmp_path / "images.npy", source.samples)
+    mapped = replace(source, samples=np.load(tmp_path / "images.npy", mmap_mode="r"))
     corrupted = corrupted_source(mapped, "fog", 2, device="cpu")
-    np.testing.assert_array_equal(corrupted.images[100:150], corrupted_source(source, "fog", 2).images[100:150])
-
-
-def test_rows_of_a_source_are_read_from_the_memory_map_when_they_are_used(tmp_path):
-    source = open_source("shapes", "test")
-    np.save(tmp_path / "images.npy", source.images)
-    mapped = replace(source, images=np.load(tmp_path / "images.npy", mmap_mode="r+"))
-    rows = np.array([3, 8, 5])
-    some = lazy_rows(mapped, rows)
-    mapped.images[8] = 7
-    assert len(some) == 3 and some.ids == tuple(source.ids[row] for row in rows)
-    np.testing.assert_array_equal(some.labels, source.labels[rows])
-    np.testing.assert_array_equal(some.images[1], np.full_like(source.images[0], 7))
-    np.testing.assert_array_equal(some.images[[0, 2]], source.images[[3, 5]])
-    assert all(np.array_equal(some.factors[name], values[rows]) for name, values in source.factors.items())
+    np.testing.assert_array_equal(corrupted.samples[100:150], corrupted_source(source, "fog", 2).samples[100:150])

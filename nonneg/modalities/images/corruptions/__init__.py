@@ -1,4 +1,4 @@
-"""Corrupted images: how well do features hold when pictures are noisy, blurred, foggy or compressed?"""
+"""Corrupted images, to measure how features change when images are noisy, blurred, foggy or compressed."""
 
 from nonneg.modalities.images.corruptions._corruptions import KINDS, SEVERITIES, corrupt, corrupted_source
 

@@ -138,7 +138,7 @@ def corrupted_source(
 ) -> Source:
     """Return a source whose images are corrupted batch by batch when they are read, and not stored.
 
-    It can be embedded like any other source; `take` puts rows of it into memory.
+    It can be embedded like any other source.
 
     Args:
         source: images as uint8.

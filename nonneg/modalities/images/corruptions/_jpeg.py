@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nonneg.modalities.images.corruptions._kinds import Numbers, luma
+from nonneg.modalities.images.corruptions._kinds import Numbers
+from nonneg.modalities.images.views import grey
 
 # The example quantisation tables of the standard (annex K), which encoders scale by their quality.
 _LUMA_STEPS = (
@@ -45,11 +46,11 @@ def jpeg(x: Tensor, numbers: Numbers, quality: float) -> Tensor:
     # Unlike in decoders, the inverse cosine transform is not rounded.
     height, width = x.shape[2:]
     padded = F.pad(x, (0, -width % 16, 0, -height % 16), mode="replicate")
-    bright = (255 * luma(padded)).round() - 128
+    bright = (255 * grey(padded)).round() - 128
     light = (_quantised(bright, _LUMA_STEPS, quality) + 128).clamp(0, 255)
     if x.shape[1] == 1:
         return (light / 255)[:, :, :height, :width]
-    colours = 255 * (padded[:, [2, 0]] - luma(padded))
+    colours = 255 * (padded[:, [2, 0]] - grey(padded))
     colours = torch.cat((colours[:, :1] / _BLUE, colours[:, 1:] / _RED), 1)
     halved = _quantised(F.avg_pool2d(colours, 2).round(), _COLOUR_STEPS, quality)
     blue, red = F.interpolate(halved, scale_factor=2, mode="bilinear", align_corners=False).split(1, 1)

@@ -12,8 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from nonneg.modalities.images.views import grey
+
 Numbers = Callable[[int], Tensor]
-_LUMA = (0.299, 0.587, 0.114)
 _FEW = 20.0  # up to this rate the Poisson quantile is exact, above it a normal expansion is as good
 _MOST_OF_FEW = 64  # larger counts at that rate have a probability of 1e-13
 
@@ -84,7 +85,7 @@ def snow(
     flakes = _zoomed(mean + spread * torch.special.ndtri(u[:, 1:]).view(-1, 1, height, width), size)
     flakes = torch.where(flakes < least, 0.0, flakes).clamp(0, 1)
     flakes = _trail(flakes, -math.pi / 4 * (1 + 2 * u[:, 0]), sigma, edges="reflection")
-    whitened = torch.maximum(x, 1.5 * luma(x) + 0.5)
+    whitened = torch.maximum(x, 1.5 * grey(x) + 0.5)
     return kept * x + (1 - kept) * whitened + flakes + flakes.rot90(2, (2, 3))
 
 
@@ -115,15 +116,6 @@ def pixelate(x: Tensor, numbers: Numbers, share: float) -> Tensor:
     """Reduce the resolution to this share of the pixels per side, at least by one pixel."""
     rows, columns = (_means_of_groups(side, max(1, min(int(share * side), side - 1)), x) for side in x.shape[2:])
     return rows @ x @ columns
-
-
-def luma(x: Tensor) -> Tensor:
-    """Return the perceived brightness `(batch, 1, height, width)`."""
-    if x.shape[1] == 1:
-        return x
-    red, green, blue = x.split(1, 1)
-    mixed: Tensor = _LUMA[0] * red + _LUMA[1] * green + _LUMA[2] * blue
-    return mixed
 
 
 def poisson(rate: Tensor, u: Tensor) -> Tensor:

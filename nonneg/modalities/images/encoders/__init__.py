@@ -30,13 +30,13 @@ def check_encoder(name: str, stem: str, pretrained: bool) -> None:
 def build_encoder(
     name: str, stem: Stem, wanted: Input, saved: Mapping[str, Any] | None = None
 ) -> tuple[nn.Module, int, dict[str, Any]]:
-    """The encoder, its width, and what is needed to build it again without the hub.
+    """Build an encoder; return it with its width and the description needed to rebuild it without the hub.
 
     Args:
         name: one of `ENCODERS`, `timm:NAME` or `transformers:NAME`.
-        stem: how a ResNet begins.
-        wanted: what it is built for.
-        saved: what was needed to build it, from a saved model; then nothing is downloaded.
+        stem: the first layers of a ResNet.
+        wanted: the images it is built for.
+        saved: the description in a saved model; then nothing is downloaded.
     """
     if name.startswith("timm:"):
         return *timm_encoder(name, wanted, download=saved is None), {}

@@ -1,4 +1,4 @@
-"""Encoders of other libraries: `timm:NAME` and `transformers:NAME`. Each needs an extra."""
+"""Encoders of other libraries, `timm:NAME` and `transformers:NAME`; each needs an extra."""
 
 import re
 from collections.abc import Mapping
@@ -11,22 +11,22 @@ from nonneg.errors import InputError
 from nonneg.extras import import_extra
 from nonneg.messages import one_line
 
-# Dropped from a transformers config, before it is saved and again when it is read: what could
-# name code or weights to fetch, what lists classes, what says how and not what to compute.
+# Removed from a transformers config before it is saved and after it is read: fields that could name code or weights
+# to download, that list classes, or that choose an implementation.
 _DROPPED = re.compile(
     r"_.*|.*auto_map|.*_implementation|.*quantization.*|(torch_)?dtype|id2label|label2id|num_labels|architectures"
     r"|.*pretrained.*|backbone(_kwargs)?|trust_remote_code"
 )
-_LARGEST_NUMBER = 2**20  # some configs make a list as long as a number says
+_LARGEST_NUMBER = 2**20  # some configs create a list of this length
 _DEFAULT_SIDE = 224
 
 
 class Input(NamedTuple):
-    """What an encoder is built for.
+    """The images that an encoder is built for.
 
     Attributes:
-        channels: of the images.
-        side: their height and width; 0 if they differ or are not known.
+        channels: number of channels.
+        side: height and width in pixels; 0 if they differ or are unknown.
         pretrained: start from the published weights.
     """
 
@@ -36,16 +36,16 @@ class Input(NamedTuple):
 
 
 def timm_encoder(encoder: str, wanted: Input, download: bool) -> tuple[nn.Module, int]:
-    """A timm model without its head, and its width.
+    """Build a timm model without its head; return it with its width.
 
     Args:
         encoder: `timm:NAME`.
-        wanted: the side is passed on to networks that are built for one, such as ViTs.
-        download: fetch the published weights, if they are wanted.
+        wanted: the images; networks for one image size, such as ViTs, are built for their side.
+        download: download the published weights, if `wanted.pretrained` is true.
     """
     timm = import_extra("timm", encoder)
     name = encoder.removeprefix("timm:")
-    # A registered name: timm would take hub and folder names too, and fetch what they say.
+    # Only registered names: timm would also accept names of hubs and folders, and download from there.
     if re.fullmatch(r"[\w.-]+", name) is None or not timm.is_model(name):
         raise InputError(f"encoder is {encoder!r}, which timm {timm.__version__} does not have")
     try:
@@ -54,7 +54,7 @@ def timm_encoder(encoder: str, wanted: Input, download: bool) -> tuple[nn.Module
         if wanted.side and published.fixed_input_size and wanted.side != published.input_size[-1]:
             options["img_size"] = wanted.side
         if wanted.pretrained and download:
-            # This very file, or none: timm would fall back to a pickle.
+            # Only this file: timm would fall back to a pickle.
             file = "open_clip_model" if "open_clip" in (published.hf_hub_filename or "") else "model"
             options["pretrained_cfg_overlay"] = {
                 "url": "",
@@ -68,10 +68,10 @@ def timm_encoder(encoder: str, wanted: Input, download: bool) -> tuple[nn.Module
 
 
 class PooledTransformer(nn.Module):
-    """A vision model of transformers, and one vector a sample from it.
+    """A vision model of transformers that returns one vector per sample.
 
-    The vector is the model's `pooler_output` if it has one, else the class token of the last
-    layer, else the mean over tokens or places.
+    The vector is the model's `pooler_output` if it has one, otherwise the class token of the last layer, otherwise
+    the mean over tokens or positions.
 
     Shape: `(batch, channels, height, width)` to `(batch, width)`.
     """
@@ -97,12 +97,12 @@ class PooledTransformer(nn.Module):
 def transformers_encoder(
     encoder: str, wanted: Input, saved: Mapping[str, Any] | None
 ) -> tuple[PooledTransformer, int, dict[str, Any]]:
-    """A vision model of transformers, its width, and what is needed to build it again without the hub.
+    """Build a vision model of transformers; return it with its width and the description needed to rebuild it.
 
     Args:
         encoder: `transformers:NAME`, a model on the hub or a folder.
-        wanted: what the images are.
-        saved: what was needed to build it, from a saved model; then nothing is looked up or fetched.
+        wanted: the images it is built for.
+        saved: the description in a saved model; then nothing is downloaded.
     """
     transformers = import_extra("transformers", encoder)
     name = encoder.removeprefix("transformers:")
@@ -114,7 +114,7 @@ def transformers_encoder(
             backbone = _from_settings(transformers, settings)
         else:
             found = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
-            found = getattr(found, "vision_config", found)  # the image half of CLIP and its like
+            found = getattr(found, "vision_config", found)  # the image model of CLIP and similar ones
             settings = _settings(transformers, {"model_type": found.model_type, **found.to_dict()})
             _fit_images(settings, wanted)
             if wanted.pretrained:
@@ -126,12 +126,12 @@ def transformers_encoder(
                     dtype=torch.float32,
                     output_loading_info=True,
                 )
-                # Classifiers are published without the pooler: it would be random, and its output noise.
+                # Classifiers are published without the pooler, which would then be random.
                 has_pooler = not any(key.startswith("pooler.") for key in report["missing_keys"])
             else:
                 backbone = _from_settings(transformers, settings)
         if backbone.main_input_name != "pixel_values":
-            raise InputError(f"it takes {backbone.main_input_name}, expected a model of images (pixel_values)")
+            raise InputError(f"its input is {backbone.main_input_name}, expected a model of images (pixel_values)")
         if not has_pooler:
             backbone.pooler = None
         width = _width(transformers, settings, wanted, has_pooler)
@@ -142,7 +142,7 @@ def transformers_encoder(
 
 
 def _settings(transformers: Any, content: Any) -> Any:
-    """A config object of transformers, from a dictionary that may be anybody's."""
+    """Create a config object of transformers from an untrusted dictionary."""
     cleaned = _cleaned(content) if isinstance(content, dict) else {}
     kind = cleaned.pop("model_type", None)
     if not isinstance(kind, str) or kind.startswith("timm"):
@@ -165,22 +165,22 @@ def _from_settings(transformers: Any, settings: Any) -> Any:
 
 
 def _fit_images(settings: Any, wanted: Input) -> None:
-    """Channels and side of the images: set for new weights, and refused where the published ones have others."""
+    """Set the channels and side of the images for new weights; raise an error if published weights differ."""
     expected = {"num_channels": wanted.channels, "image_size": wanted.side}
     for name, value in expected.items():
-        has = getattr(settings, name, None)
-        if not value or not isinstance(has, int) or has == value:
+        found = getattr(settings, name, None)
+        if not value or not isinstance(found, int) or found == value:
             continue
         if wanted.pretrained:
             ours = "channels" if name == "num_channels" else name
-            raise InputError(f"{ours} is {value}, its published weights expect {has}")
+            raise InputError(f"{ours} is {value}, expected {found} for its published weights")
         setattr(settings, name, value)
     if hasattr(settings, "mask_ratio"):
         settings.mask_ratio = 0.0  # a masked autoencoder would hide most of each image
 
 
 def _width(transformers: Any, settings: Any, wanted: Input, has_pooler: bool) -> int:
-    """Found by a pass without numbers: each family of models calls it otherwise."""
+    """Find the output width by a pass on the meta device, because each family of models names it differently."""
     side = getattr(settings, "image_size", None) or wanted.side or _DEFAULT_SIDE
     height, width = side if isinstance(side, list | tuple) else (side, side)
     with torch.device("meta"), torch.no_grad():

@@ -1,4 +1,4 @@
-"""Encoders by name: image batch to one vector a sample."""
+"""Encoders by name, from a batch of images to one vector per image."""
 
 import itertools
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from nonneg.modalities.images.encoders._resnet import ResNet, Stem
 class ConvNet(nn.Module):
     """Three convolutions for very small images; 0.1 million parameters.
 
-    Shape: `(batch, channels, height, width)` to `(batch, 512)`: 128 channels in the four quarters
-    of the image, so that where something is stays known.
+    Shape: `(batch, channels, height, width)` to `(batch, 512)`: 128 channels in each quarter of the image, which
+    preserves coarse positions.
     """
 
     width = 512
@@ -34,7 +34,7 @@ class ConvNet(nn.Module):
         return out
 
 
-# Of the image's channels and the stem.
+# Functions of the image's channels and the stem.
 ENCODERS: dict[str, Callable[[int, Stem], ConvNet | ResNet]] = {
     "convnet_8": lambda channels, stem: ConvNet(channels, stem_stride=1),  # for sides of 8 to 16 pixels
     "convnet_24": lambda channels, stem: ConvNet(channels, stem_stride=2),  # for sides of 16 to 32 pixels

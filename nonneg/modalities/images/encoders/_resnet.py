@@ -1,4 +1,4 @@
-"""ResNet-18, -34 and -50, with torchvision's names of weights and stems for small images."""
+"""ResNet-18, -34 and -50 with torchvision's weight names, and with stems for small images."""
 
 from typing import Literal, get_args
 
@@ -57,8 +57,8 @@ class _Bottleneck(nn.Module):
 class _Downsample(nn.Sequential):
     """A 1x1 convolution with a stride, and a norm.
 
-    The pixels that the stride keeps are copied first and convolved without one, which is the same:
-    on a GPU the gradients of the strided convolution are slow.
+    The pixels that the stride keeps are copied first and then convolved without a stride. The result is the same, and
+    on a GPU the gradients of a strided convolution are slow.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -69,7 +69,7 @@ class _Downsample(nn.Sequential):
 
 
 def _downsample(inputs: int, outputs: int, stride: int) -> _Downsample | None:
-    """What brings the shortcut to the block's shape, where it has another one."""
+    """Return the layer that brings the shortcut to the block's output shape, or None if it has that shape."""
     if stride == 1 and inputs == outputs:
         return None
     return _Downsample(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
@@ -85,15 +85,15 @@ _BLOCKS: dict[int, tuple[type[_BasicBlock] | type[_Bottleneck], tuple[int, ...]]
 class ResNet(nn.Module):
     """A residual network without its classifier.
 
-    Weights are called as in torchvision (`conv1`, `bn1`, `layer1.0.conv1`, …), so that its
-    checkpoints, less `fc`, load.
+    Weights have the same names as in torchvision (`conv1`, `bn1`, `layer1.0.conv1`, …), so that its checkpoints can be
+    loaded without `fc`.
 
     Args:
         depth: 18, 34 or 50.
-        channels: of the images.
-        stem: "standard" is a 7x7 convolution of stride 2 and a max-pool, for images of about 224
-            pixels a side; "small" is a 3x3 convolution and no max-pool, for about 32 pixels;
-            "small_pad_2" is "small" with padding 2, so that maps are two pixels larger each way.
+        channels: number of channels of the images.
+        stem: "standard" is a 7x7 convolution of stride 2 and a max-pool, for about 224 pixels per side; "small" is a
+            3x3 convolution without max-pool, for about 32 pixels; "small_pad_2" is "small" with padding 2, which makes
+            feature maps two pixels larger per side.
 
     Shape: `(batch, channels, height, width)` to `(batch, 512)`, or `(batch, 2048)` for depth 50.
 

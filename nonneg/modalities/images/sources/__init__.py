@@ -1,4 +1,4 @@
-"""Images from whatever holds them: folders, tars, Parquet, arrays, CIFAR's binary files, Hugging Face datasets."""
+"""Sources of images: folders, tars, Parquet, arrays, CIFAR's binary files, Hugging Face datasets."""
 
 from nonneg.modalities.images.sources._decode import MOST_BYTES, decode_image
 from nonneg.modalities.images.sources._open import open_source

@@ -1,4 +1,4 @@
-"""Images that are arrays already: passed in, or in NumPy's files. Taken as they are; `.npy` is memory-mapped."""
+"""Images that are arrays, in memory or in NumPy's files; they are used unchanged, and `.npy` is memory-mapped."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -18,7 +18,7 @@ from nonneg.modalities.images.sources._collection import short_name
 def from_arrays(
     images: Any, labels: Any, name: str, split: str, where: str = "data", label_where: str = "labels"
 ) -> Source:
-    """A source of images `(n, h, w)` or `(n, h, w, 1 or 3)` uint8 and labels `(n,)` of integers, or None."""
+    """Return a source of images `(n, h, w)` or `(n, h, w, 1 or 3)` uint8, and integer labels `(n,)` or None."""
     images = np.asanyarray(images)
     if images.ndim == 3:
         images = images[..., None]
@@ -32,45 +32,45 @@ def from_arrays(
 
 
 def from_file(path: Path, split: str) -> Source:
-    """A `.npy` of images, or a `.npz` with images, labels and perhaps splits."""
-    found = _loaded(path)
+    """Open a `.npy` of images, or a `.npz` with images and possibly labels and splits."""
+    found = _load(path)
     if isinstance(found, np.ndarray):
         require_train(split, str(path))
         return from_arrays(found, None, short_name(path), split, str(path))
     with found:
-        return _by_names(path, found.files, lambda name: _member(path, found, name), ": {}", split)
+        return _named_arrays(path, found.files, lambda name: _member(path, found, name), ": {}", split)
 
 
 def array_files(folder: Path) -> list[Path]:
-    """`.npy` files of a folder that have the usual names of images."""
+    """Return the `.npy` files of a folder that have the usual names of image arrays."""
     files = [folder / f"{name}.npy" for split in ("", *SPLITS) for name in _image_names(split)]
     return [file for file in files if file.is_file()]
 
 
 def looks_like_images(file: Path) -> bool:
     """Whether an array has as many dimensions as images; vectors may be called `x` as well."""
-    return getattr(_loaded(file), "ndim", 0) in (3, 4)
+    return getattr(_load(file), "ndim", 0) in (3, 4)
 
 
 def from_folder(folder: Path, split: str) -> Source:
-    """`images.npy` or `train_images.npy`, …, with the labels beside it."""
+    """Open `images.npy` or `train_images.npy`, …, with the labels beside it."""
     names = [path.stem for path in folder.glob("*.npy") if path.is_file()]
-    return _by_names(folder, names, lambda name: _loaded(folder / f"{name}.npy"), "/{}.npy", split)
+    return _named_arrays(folder, names, lambda name: _load(folder / f"{name}.npy"), "/{}.npy", split)
 
 
-def _by_names(data: Path, there: Iterable[str], load: Callable[[str], Any], member: str, split: str) -> Source:
-    there = set(there)
-    splits = {part for part in SPLITS if there & set(_image_names(part))}
+def _named_arrays(data: Path, names: Iterable[str], load: Callable[[str], Any], member: str, split: str) -> Source:
+    names = set(names)
+    splits = {part for part in SPLITS if names & set(_image_names(part))}
     if splits:
         part = choose_split(split, splits, str(data))
-    elif there & set(_image_names("")):
+    elif names & set(_image_names("")):
         require_train(split, str(data))
         part = ""
     else:
-        held = ", ".join(sorted(there)) or "nothing"
-        raise InputError(f"{data} holds {held}, expected images (or x, x_train, train_images)")
-    images = next(name for name in _image_names(part) if name in there)
-    labels = next((name for name in _label_names(part) if name in there), None)
+        found = ", ".join(sorted(names)) or "nothing"
+        raise InputError(f"{data} holds {found}, expected images (or x, x_train, train_images)")
+    images = next(name for name in _image_names(part) if name in names)
+    labels = next((name for name in _label_names(part) if name in names), None)
     return from_arrays(
         load(images),
         None if labels is None else load(labels),
@@ -104,7 +104,7 @@ def _checked_labels(labels: Any, rows: int, where: str) -> tuple[npt.NDArray[np.
     return (numbers if names else None), names
 
 
-def _loaded(path: Path) -> Any:
+def _load(path: Path) -> Any:
     try:
         with read_errors_as_input_errors(path):
             return np.load(path, mmap_mode="r", allow_pickle=False)

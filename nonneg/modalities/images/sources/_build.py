@@ -1,4 +1,4 @@
-"""Decoding a collection into one array on disk: in parallel, in order, and continued where a kill stopped it."""
+"""Decoding a collection into one array on disk: in parallel, in order, and resumed after an interruption."""
 
 import json
 import math
@@ -19,31 +19,31 @@ from nonneg.durable import flush, write_atomically
 from nonneg.errors import InputError
 from nonneg.modalities.images.sources._collection import Collection, ListedFile, Listing
 from nonneg.modalities.images.sources._decode import MOST_BYTES, BrokenImageError, Pixels, decode, formats
-from nonneg.modalities.images.sources._progress import progress_bar
 from nonneg.processes import cores
+from nonneg.progress import progress_bar
 
 IMAGES = "images.npy"
 PROGRESS = "progress.json"
 _HEADER_BYTES = 128
 _SECONDS_BETWEEN_SAVES = 1.0
 _SAMPLES_AT_ONCE = 64
-_SECONDS_WORTH_A_THREAD = 150e-6
+_SECONDS_PER_THREAD = 150e-6  # decoding time per image that makes another thread worthwhile
 _BYTES_AT_ONCE = 4 << 20
-_BYTES_UNDER_WAY = 256 << 20
+_BYTES_IN_PROGRESS = 256 << 20
 
-# Kept as results, in their order, so that whoever takes them can name the sample.
+# Errors are results too, in the order of samples, so that the message can name the sample.
 _Decoded = Pixels | BrokenImageError | MemoryError
 
 
 @dataclass
 class Work:
-    """How far decoding has come. Images are written in the order of samples, so two counts say it all.
+    """How far decoding has come; images are written in the order of samples.
 
     Attributes:
-        samples: how many are done, broken ones included.
-        rows: how many images are written.
-        shape: `(height, width, 3)` of each; empty before the first.
-        first: the sample that gave the shape.
+        samples: number of samples done, including broken ones.
+        rows: number of images written.
+        shape: `(height, width, 3)` of every image; empty before the first.
+        first: number of the sample that set the shape.
         broken: sample number and reason of each broken image.
     """
 
@@ -54,37 +54,38 @@ class Work:
     broken: list[tuple[int, str]] = field(default_factory=list)
 
     def image_bytes(self) -> int:
-        """Of one image; 0 before the first."""
+        """Return the size of one image in bytes; 0 before the first."""
         return math.prod(self.shape) if self.shape else 0
 
 
 def build(collection: Collection, listing: Listing, folder: Path, image_size: int, show_progress: bool) -> Work:
-    """Write `images.npy` into the folder, `(rows, height, width, 3)` uint8, going on from earlier work there.
+    """Write `images.npy`, `(rows, height, width, 3)` uint8, into the folder, resuming earlier work there.
 
     Raises:
         InputError: sizes differ and `image_size` is 0, the data changes or cannot be read, memory runs out, or the
             cache cannot be written.
     """
-    formats()  # loads Pillow's plugins before there are threads
+    formats()  # loads Pillow's plugins before threads start
     total = len(listing.ids)
     work = _earlier_work(folder)
     saved = time.monotonic()
     with (
         _images_file(folder, work) as file,
         _quiet_pillow(),
-        progress_bar(collection.title, work.samples, total, show_progress) as show,
-        closing(_in_parallel(collection.read(work.samples), work, image_size)) as decoded,
+        progress_bar(show_progress) as bar,
+        closing(_decode_in_parallel(collection.read(work.samples), work, image_size)) as decoded,
     ):
+        task = bar.add_task(f"decoding {collection.title}", total=total)
         for results in decoded:
-            rows = _accepted(results, work, listing, folder)
+            rows = _images_to_write(results, work, listing, folder)
             with writing(folder):
                 file.writelines(row.data for row in rows)
                 if time.monotonic() - saved > _SECONDS_BETWEEN_SAVES:
                     _save(file, work, folder)
                     saved = time.monotonic()
-            show(work.samples)
+            bar.update(task, completed=work.samples)
         if work.samples != total:
-            shutil.rmtree(folder, ignore_errors=True)  # of other data than was listed
+            shutil.rmtree(folder, ignore_errors=True)  # it holds other data than was listed
             raise InputError(f"{collection.title} changed while it was read: {work.samples} samples, expected {total}")
         with writing(folder):
             file.seek(0)
@@ -97,24 +98,23 @@ def build(collection: Collection, listing: Listing, folder: Path, image_size: in
 def _images_file(folder: Path, work: Work) -> Iterator[IO[bytes]]:
     with writing(folder):
         file = (folder / IMAGES).open("r+b" if work.samples else "wb")
-        # What came after the last save is done again.
+        # Images written after the last save are decoded again.
         file.truncate(_HEADER_BYTES + work.rows * work.image_bytes())
         file.seek(0, os.SEEK_END)
     try:
         yield file
     finally:
-        with writing(folder):  # closing writes what is left
+        with writing(folder):  # closing writes the rest of the buffer
             file.close()
 
 
-def _accepted(results: list[_Decoded], work: Work, listing: Listing, folder: Path) -> list[Pixels]:
-    """The images to write; counts them and the broken ones."""
+def _images_to_write(results: list[_Decoded], work: Work, listing: Listing, folder: Path) -> list[Pixels]:
+    """Return the decoded images; count them and the broken ones."""
     rows = []
     for result in results:
-        if isinstance(result, MemoryError):  # not broken: with more memory it may well be decoded
+        if isinstance(result, MemoryError):  # not broken: with more memory it can be decoded
             raise InputError(
-                f"memory ran out while decoding {listing.ids[work.samples]}, expected enough for it; free some, or "
-                "remove that image"
+                f"out of memory while decoding {listing.ids[work.samples]}; free some, or remove that image"
             ) from result
         if isinstance(result, BrokenImageError):
             work.broken.append((work.samples, str(result)))
@@ -123,7 +123,7 @@ def _accepted(results: list[_Decoded], work: Work, listing: Listing, folder: Pat
                 work.shape, work.first = result.shape, work.samples
                 _require_space(folder, (len(listing.ids) - work.samples) * work.image_bytes())
             if result.shape != work.shape:
-                shutil.rmtree(folder, ignore_errors=True)  # of no use at any later time
+                shutil.rmtree(folder, ignore_errors=True)  # it can never be completed
                 one, other = (f"{shape[1]} x {shape[0]}" for shape in (work.shape, result.shape))
                 raise InputError(
                     f"image sizes differ: {listing.ids[work.first]} is {one} and {listing.ids[work.samples]} is "
@@ -135,42 +135,43 @@ def _accepted(results: list[_Decoded], work: Work, listing: Listing, folder: Pat
     return rows
 
 
-def _in_parallel(encoded: Iterable[Any], work: Work, image_size: int) -> Generator[list[_Decoded]]:
-    """Decoded images in order, a few at a time; what is under way fits in little memory however many cores there are.
+def _decode_in_parallel(encoded: Iterable[Any], work: Work, image_size: int) -> Generator[list[_Decoded]]:
+    """Yield decoded images in order, a few at a time, in bounded memory whatever the number of cores.
 
-    Threads, not processes, which would run the caller's script again: Pillow decodes outside Python's lock, and
-    16 of them decode 2,000 photographs a second where processes decode 2,600. Tiny images spend their time inside
-    the lock, where 16 threads do 5,400 a second and one does 12,700; so one image's time decides on the number.
+    Uses threads, because processes would run the caller's script again. Pillow releases Python's global lock while it
+    decodes: 16 threads decode 2,000 photographs per second, and 16 processes 2,600. Tiny images spend their time
+    holding the lock: 16 threads decode 5,400 per second, and one thread 12,700. So the time that one image takes
+    decides the number of threads.
     """
     chunks = _chunks(encoded, work)
     workers = 1
     for chunk, _ in chunks:
-        timed, begun = bool(work.shape), time.perf_counter()
+        is_typical, start = bool(work.shape), time.perf_counter()  # the first one also loads Pillow's code
         results = _decode_all(chunk, image_size)
-        seconds = (time.perf_counter() - begun) / len(chunk)
+        seconds = (time.perf_counter() - start) / len(chunk)
         yield results
-        if timed:  # not the very first, which also pays for loading
-            workers = min(cores(), max(1, round(seconds / _SECONDS_WORTH_A_THREAD)))
+        if is_typical:
+            workers = min(cores(), max(1, round(seconds / _SECONDS_PER_THREAD)))
             break
-    under_way: deque[tuple[Future[list[_Decoded]], int]] = deque()
+    in_progress: deque[tuple[Future[list[_Decoded]], int]] = deque()
     held = 0
     pool = ThreadPoolExecutor(workers, "decode")
     try:
         for chunk, size in chunks:
-            while under_way and (len(under_way) >= 2 * workers or held + size > _BYTES_UNDER_WAY):
-                decoded, done = under_way.popleft()
+            while in_progress and (len(in_progress) >= 2 * workers or held + size > _BYTES_IN_PROGRESS):
+                decoded, done = in_progress.popleft()
                 held -= done
                 yield decoded.result()
-            under_way.append((pool.submit(_decode_all, chunk, image_size), size))
+            in_progress.append((pool.submit(_decode_all, chunk, image_size), size))
             held += size
-        while under_way:
-            yield under_way.popleft()[0].result()
+        while in_progress:
+            yield in_progress.popleft()[0].result()
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def _chunks(encoded: Iterable[Any], work: Work) -> Iterator[tuple[list[Any], int]]:
-    """Single samples until the size of an image is known, then as many as are small together; with their bytes."""
+    """Yield single samples until the image size is known, then small groups; each with its number of bytes."""
     chunk: list[Any] = []
     held = 0
     for item in encoded:
@@ -184,7 +185,7 @@ def _chunks(encoded: Iterable[Any], work: Work) -> Iterator[tuple[list[Any], int
 
 
 def _length(item: Any) -> int:
-    """Bytes that an encoded image takes while it is decoded; a file longer than the limit is not read."""
+    """Return the bytes that an encoded image takes while it is decoded; files above the limit are not read."""
     if isinstance(item, ListedFile):
         return item.bytes if item.bytes <= MOST_BYTES else 0
     return len(item) if isinstance(item, bytes) else 0
@@ -202,14 +203,14 @@ def _decode_all(chunk: list[Any], image_size: int) -> list[_Decoded]:
 
 @contextmanager
 def _quiet_pillow() -> Iterator[None]:
-    """Pillow's warnings are about single images and of no interest here; `decode` itself refuses one too large."""
+    """Hide Pillow's warnings about single images; `decode` itself checks that they are not too large."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"PIL\.")
         yield
 
 
 def _earlier_work(folder: Path) -> Work:
-    """What an earlier call had saved, if it is whole."""
+    """Return what an earlier call has saved, if it is intact."""
     try:
         found = json.loads((folder / PROGRESS).read_bytes())
         work = Work(
@@ -219,20 +220,20 @@ def _earlier_work(folder: Path) -> Work:
             found["first"],
             [(number, reason) for number, reason in found["broken"]],
         )
-        whole = (folder / IMAGES).stat().st_size >= _HEADER_BYTES + work.rows * work.image_bytes()
-        consistent = work.samples == work.rows + len(work.broken)
+        is_complete = (folder / IMAGES).stat().st_size >= _HEADER_BYTES + work.rows * work.image_bytes()
+        is_consistent = work.samples == work.rows + len(work.broken)
     except (OSError, ValueError, KeyError, TypeError):
         return Work()
-    return work if whole and consistent else Work()
+    return work if is_complete and is_consistent else Work()
 
 
 def _save(file: IO[bytes], work: Work, folder: Path) -> None:
-    flush(file)  # first the images, then the word that they are there
+    flush(file)  # the images must be on disk before the progress file counts them
     write_atomically(folder / PROGRESS, json.dumps(asdict(work)).encode())
 
 
 def _header(work: Work) -> bytes:
-    """NumPy's own, always of one length: the number of rows is known only at the end."""
+    """Return NumPy's header, always of the same length, because the number of rows is known only at the end."""
     content = repr({"descr": "|u1", "fortran_order": False, "shape": (work.rows, *work.shape)})
     length = _HEADER_BYTES - 10
     return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + content.ljust(length - 1).encode() + b"\n"

@@ -1,14 +1,14 @@
-"""The cache of decoded images: one array a collection, decoded once, opened as a memory map ever after.
+"""The cache of decoded images: one array per collection, decoded once and then opened as a memory map.
 
-A collection has a folder, named by what was opened, and in it one folder a state of its content:
+A collection has a folder, named after what was opened, with one folder for each state of its content:
 
     <cache>/cifar10-jpeg-train-1c9f0e6d3b2a/   what was opened, its split and the image size
       .lock
-      broken.txt                               images that cannot be decoded and why, while there are any
-      5b0c2f6a9d417e83/                        its content: names, sizes and times of its files
+      broken.txt                               images that cannot be decoded and why, if there are any
+      5b0c2f6a9d417e83/                        a hash of the names, sizes and times of its files
         images.npy                             (samples, height, width, 3) uint8
-        samples.json                           ids, labels, their names, what was skipped and why
-        meta.json                              sizes and hashes of the others; written last, it is the commit
+        samples.json                           ids, labels, label names, skipped samples and why
+        meta.json                              sizes and hashes of the other files; written last, as the commit
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from nonneg.modalities._source import Source
 from nonneg.modalities.images.sources._build import IMAGES, PROGRESS, Work, build
 from nonneg.modalities.images.sources._collection import Collection, Listing
 
-# Part of the key: raise it when the files or the pixels that decoding gives change.
+# Part of the key: raise it when the files or the decoded pixels change.
 _LAYOUT = 3
 _META, _SAMPLES, _BROKEN = "meta.json", "samples.json", "broken.txt"
 _NAMED_BROKEN = 5
@@ -45,23 +45,23 @@ class _Opened:
 def open_cached(
     collection: Collection, image_size: int, skip_broken: bool, show_progress: bool, cache: Path | None
 ) -> Source:
-    """The collection's images, decoded now or earlier."""
+    """Return the collection's images, from the cache if it has them."""
     place = cache_folder(cache) / _folder_name(collection, image_size)
     fingerprint = collection.fingerprint()
     folder = place / _digest(str(_LAYOUT), fingerprint)[:16]
     found = _open(folder)
     if found is None:
         with locked(place, show_progress):
-            found = _open(folder)  # again: another process may have been first
+            found = _open(folder)  # again: another process may have built it meanwhile
             if found is None:
                 _build(collection, fingerprint, folder, image_size, skip_broken, show_progress)
                 _remove_others(place, folder)
                 found = _open(folder)
     if found is None:
         raise InputError(f"the image cache {folder} cannot be read back after writing it")
-    listed = _listed(found.broken, place)
+    listed = _list_broken(found.broken, place)
     if not skip_broken:
-        _refuse_broken(found.broken, len(found.source) + len(found.broken), listed)
+        _check_none_broken(found.broken, len(found.source) + len(found.broken), listed)
     return found.source
 
 
@@ -79,23 +79,23 @@ def _build(
 ) -> None:
     listing = collection.listing()
     with writing(folder):
-        if (folder / _META).exists():  # committed but damaged, or it would have been opened
+        if (folder / _META).exists():  # committed but damaged, otherwise it would have been opened
             shutil.rmtree(folder)
         folder.mkdir(exist_ok=True)
     work = build(collection, listing, folder, image_size, show_progress)
-    if collection.fingerprint() != fingerprint:  # then these may be other images than those that were listed
+    if collection.fingerprint() != fingerprint:  # the decoded images may differ from the listed ones
         shutil.rmtree(folder, ignore_errors=True)
-        raise InputError(f"{collection.title} changed while it was read, expected the same data to the end; try again")
+        raise InputError(f"{collection.title} changed while it was read; try again")
     broken = [(listing.ids[number], reason) for number, reason in work.broken]
-    # Without a commit the work stays: with skip_broken the next call goes on from here.
+    # Without a commit the work is kept: with skip_broken the next call continues from here.
     if not skip_broken or not work.rows:
-        _refuse_broken(broken, work.samples, _listed(broken, folder.parent), can_skip=bool(work.rows))
+        _check_none_broken(broken, work.samples, _list_broken(broken, folder.parent), can_skip=bool(work.rows))
     with writing(folder):
         _commit(collection, listing, folder, work)
 
 
-def _listed(broken: list[tuple[str, str]], place: Path) -> str:
-    """Writes all of them down, one a line, and says where; where there are none, the file is gone."""
+def _list_broken(broken: list[tuple[str, str]], place: Path) -> str:
+    """Write all broken images to a file, one per line, and return where; without broken images, remove the file."""
     path = place / _BROKEN
     lines = "".join(f"{one_sentence(f'{name}: {reason}')}\n" for name, reason in broken).encode()
     try:
@@ -103,19 +103,17 @@ def _listed(broken: list[tuple[str, str]], place: Path) -> str:
             path.unlink(missing_ok=True)
         elif not path.exists() or path.read_bytes() != lines:
             write_atomically(path, lines)
-    except (OSError, InputError):  # a cache that may only be read
+    except (OSError, InputError):  # a read-only cache
         return ""
-    return f" (all of them are in {path})"
+    return f" (all are listed in {path})"
 
 
-def _refuse_broken(broken: list[tuple[str, str]], samples: int, listed: str, can_skip: bool = True) -> None:
+def _check_none_broken(broken: list[tuple[str, str]], samples: int, listed: str, can_skip: bool = True) -> None:
     if not broken:
         return
     named = ", ".join(f"{name} ({reason})" for name, reason in broken[:_NAMED_BROKEN])
     more = f" and {len(broken) - _NAMED_BROKEN:,} more{listed}" if len(broken) > _NAMED_BROKEN else ""
-    advice = (
-        "; mend or remove them, or leave them out with --skip-broken" if can_skip else ", expected at least one whole"
-    )
+    advice = "; repair or remove them, or leave them out with --skip-broken" if can_skip else ", expected at least one"
     raise InputError(f"{len(broken):,} of {samples:,} images cannot be decoded: {named}{more}{advice}")
 
 
@@ -139,14 +137,14 @@ def _commit(collection: Collection, listing: Listing, folder: Path, work: Work) 
         "skipped": len(work.broken),
         "samples_sha256": hashlib.sha256(encoded).hexdigest(),
     }
-    for leftover in folder.glob(f"{TEMPORARY_PREFIX}*"):  # of writes that were killed
+    for leftover in folder.glob(f"{TEMPORARY_PREFIX}*"):  # from interrupted writes
         leftover.unlink()
     write_atomically(folder / _META, json.dumps(meta, indent=1).encode())
     (folder / PROGRESS).unlink(missing_ok=True)
 
 
 def _open(folder: Path) -> _Opened | None:
-    """What is in the cache, if it is there and whole."""
+    """Return the content of a cache folder, or None if it is missing or damaged."""
     try:
         meta = json.loads((folder / _META).read_bytes())
         encoded = (folder / _SAMPLES).read_bytes()
@@ -174,7 +172,7 @@ def _open(folder: Path) -> _Opened | None:
 
 
 def _remove_others(place: Path, current: Path) -> None:
-    """Caches of what the data was before; whoever has one open keeps it until they close it."""
+    """Remove caches of earlier states of the data; processes that have one open keep it until they close it."""
     with suppress(OSError):
         for path in place.iterdir():
             if path.is_dir() and path != current:

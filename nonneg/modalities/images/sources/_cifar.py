@@ -24,7 +24,7 @@ class _Version:
     splits: Mapping[str, tuple[str, ...]]
     names_file: str
     classes: int
-    label_bytes: int  # the last of them is the label; CIFAR-100 has the coarse one before it
+    label_bytes: int  # per record; the last one is the label, and CIFAR-100 has the coarse label before it
 
 
 _VERSIONS = (
@@ -50,10 +50,10 @@ _VERSIONS = (
 
 
 def cifar(data: Path, split: str) -> Source | None:
-    """CIFAR's 32x32 images with their labels, if `data` is that: the folder, its parent or the archive.
+    """Return CIFAR's 32x32 images with their labels if `data` is its folder, the parent or the archive, else None.
 
     Raises:
-        InputError: a file of it is missing or damaged, or it is the pickled version.
+        InputError: a file is missing or damaged, or it is the pickled version.
     """
     found = _in_folder(data) if data.is_dir() else _in_archive(data)
     if found is None:
@@ -88,31 +88,31 @@ def _in_folder(data: Path) -> tuple[_Version, Path] | None:
         names = [name for split in version.splits.values() for name in split]
         for place in (data, data / version.folder):
             there = sum((place / name).is_file() for name in names)
-            # Two of its files are no accident, whatever the folder is called; which are missing is said later.
+            # Two of its files are enough, whatever the folder is called; missing files are reported later.
             if there > 1 or (there and place.name == version.folder):
                 return version, place
         for place in (data, data / version.pickled_folder):
             pickled = all((place / name.removesuffix(".bin")).is_file() for (name, *_) in version.splits.values())
             if place.name == version.pickled_folder and pickled:
-                raise _refused(place, version)
+                raise _pickled_error(place, version)
     return None
 
 
 def _in_archive(data: Path) -> tuple[_Version, Path] | None:
-    # The first files tell; reading on would decompress all of a large archive of something else.
+    # The first files suffice; reading more would decompress all of a large archive of other data.
     for path, _ in islice(members(data), 3):
         for version in _VERSIONS:
             if version.folder in path.parts:
                 return version, data
             if version.pickled_folder in path.parts:
-                raise _refused(data, version)
+                raise _pickled_error(data, version)
     return None
 
 
-def _refused(place: Path, version: _Version) -> InputError:
+def _pickled_error(place: Path, version: _Version) -> InputError:
     return InputError(
-        f"{place} is the Python version of {version.name}, which is pickled and can run any code when opened; "
-        f"get the binary version (the folder {version.folder}) instead"
+        f"{place} is the Python version of {version.name}, a pickle that can run any code when opened; "
+        f"expected the binary version (the folder {version.folder})"
     )
 
 

@@ -1,4 +1,4 @@
-"""What every collection of encoded images has in common: samples in a fixed order, splits, classes and ids."""
+"""What all collections of encoded images have in common: samples in a fixed order, splits, classes and ids."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,13 +16,13 @@ _SUFFIXES = _PHOTOGRAPHS | {".png", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".p
 
 @dataclass(frozen=True)
 class Listing:
-    """The samples of a collection in their order, broken ones included.
+    """The samples of a collection in order, including broken ones.
 
     Attributes:
         name: for `Source.name`.
-        ids: one a sample, all different, valid UTF-8.
-        labels: one a sample, -1 for none; or None.
-        label_names: what label 0, 1, … is called.
+        ids: one per sample, all different, valid UTF-8.
+        labels: one per sample, -1 for unlabelled; or None.
+        label_names: the names of labels 0, 1, ….
     """
 
     name: str
@@ -32,13 +32,13 @@ class Listing:
 
 
 class ListedFile(NamedTuple):
-    """An image file as it was when it was listed: what differs when it is read has changed since.
+    """An image file as it was when it was listed, so that later changes are detected when it is read.
 
     Attributes:
-        path: of the file.
-        bytes: its length; -1 if it could not be found.
-        modified: when, in nanoseconds; -1 if it could not be found.
-        readable: whether this user might read it.
+        path: the path of the file.
+        bytes: its size; -1 if it was not found.
+        modified: its modification time in nanoseconds; -1 if it was not found.
+        readable: whether this user may read it.
     """
 
     path: str
@@ -52,50 +52,50 @@ class Collection(Protocol):
 
     @property
     def title(self) -> str:
-        """A short name for people: the progress bar and the cache's folder."""
+        """A short name for the progress bar and the cache's folder."""
 
     @property
     def place(self) -> str:
-        """What was opened, and where: stays the same when its content changes."""
+        """What was opened and where; does not change with the content."""
 
     def fingerprint(self) -> str:
-        """Changes when the content does; found without reading the images.
+        """Return a string that changes with the content, computed without reading the images.
 
-        It is asked again when everything has been read. Files that are listed one by one are not looked at again:
-        reading each of them finds out whether it has changed.
+        It is computed again after everything has been read. It need not cover files that are listed one by one:
+        changes to those are detected when they are read.
         """
 
     def listing(self) -> Listing:
-        """The samples in order. May read the whole collection once."""
+        """Return the samples in order; may read the whole collection once."""
 
     def read(self, start: int) -> Iterator[Any]:
-        """What `decode` takes, one a sample, from sample number `start` on. Call `listing` first."""
+        """Yield the input of `decode` for each sample from number `start` on. Call `listing` first."""
 
 
 def looks_like_image(name: str) -> bool:
-    """Whether a file name says so; hidden files do not count."""
+    """Whether a file name is that of an image; hidden files do not count."""
     return not name.startswith(".") and os.path.splitext(name)[1].lower() in _SUFFIXES  # noqa: PTH122 (a million times)
 
 
 def short_name(path: Path) -> str:
-    """The name without what only says how it is packed: `cifar10-jpeg.tar.xz` is `cifar10-jpeg`."""
+    """Return the file name without suffixes of archives: `cifar10-jpeg.tar.xz` becomes `cifar10-jpeg`."""
     name = valid_text(path.resolve().name)
     for suffix in (".gz", ".bz2", ".xz", ".zst", ".tar", ".tgz", ".tbz2", ".txz", ".parquet", ".npy", ".npz"):
         name = name.removesuffix(suffix)
     return name or "data"
 
 
-def refuse_splits_among_classes(folders: Iterable[str], with_classes: Iterable[str], where: str) -> None:
-    """Folders that are no splits (`has_splits`) are classes, unless one looks like a split all the same.
+def check_no_split_among_classes(folders: Iterable[str], with_classes: Iterable[str], where: str) -> None:
+    """Raise an error if one of the class folders looks like a split with class folders in it.
 
     Args:
-        folders: those that hold images.
+        folders: the folders that hold images.
         with_classes: those among them that hold their images in further folders.
         where: the data, for the message.
     """
     if divided := sorted(set(with_classes) & set(SPLITS)):
         other = min(set(folders) - set(SPLITS))
         raise InputError(
-            f"{where} holds both {divided[0]}, which looks like a split with class folders in it, and {other}, which "
-            f"is none, expected either class folders or splits ({', '.join(SPLITS)})"
+            f"{where} holds both {divided[0]}, which looks like a split with class folders, and {other}, which does "
+            f"not, expected either class folders or splits ({', '.join(SPLITS)})"
         )

@@ -1,4 +1,4 @@
-"""One image, whatever it is stored as, to 8-bit RGB as a person would see it."""
+"""Decoding one image of any format to 8-bit RGB as a person would see it."""
 
 import errno
 import functools
@@ -17,37 +17,37 @@ from nonneg.messages import one_line
 from nonneg.modalities.images.sources._collection import ListedFile
 
 Pixels = npt.NDArray[np.uint8]
-# Only picture formats: Pillow would also hand PostScript to an interpreter.
+# Only image formats: Pillow would also pass PostScript to an interpreter.
 _FORMATS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000", "AVIF")
 MOST_BYTES = 256 << 20
-_MOST_PIXELS = 50_000_000  # of one image that a person gives
+_MOST_PIXELS = 50_000_000  # of a single image given by a person
 _ORIENTATION = ExifTags.Base.Orientation
 _BITS, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 262, 339  # tags of TIFF
 _WHITE_IS_ZERO, _UNSIGNED = 0, (1,)
-_GREY_STEPS = {"L;2": 85, "L;4": 17}  # from one value of so few bits to the next
+_GREY_STEPS = {"L;2": 85, "L;4": 17}  # steps between grey values of 2 and 4 bits
 _WHITES = (1.0, 255.0, 65535.0)
-_OVERSHOOT = 1.5  # bicubic and Lanczos resampling go beyond white, by up to a third at hard edges
+_OVERSHOOT = 1.5  # bicubic and Lanczos resampling exceed white by up to a third at sharp edges
 _ABSENT = {errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP, errno.EISDIR, errno.ENOTDIR}
 
 
 class BrokenImageError(Exception):
-    """An image that cannot be decoded; the message says why."""
+    """An image that cannot be decoded; the message is the reason."""
 
 
 def decode(encoded: Any, image_size: int) -> Pixels:
-    """`(height, width, 3)` uint8.
+    """Decode an image to `(height, width, 3)` uint8.
 
-    Transparency is laid over white, 16-bit and float values are scaled, rotation in EXIF is applied, of an
-    animation the first frame is taken. Colour profiles are ignored.
+    Transparency becomes white, 16-bit and float values are scaled, EXIF rotation is applied, and only the first frame
+    of an animation is used. Colour profiles are ignored.
 
     Args:
-        encoded: the bytes of an image file, the file itself, a Pillow image, or why there is none.
-        image_size: 0 to keep the size; else the shorter side is made this long (bicubic) and the centre cut out.
+        encoded: the bytes of an image file, a listed file, a Pillow image, or the error of reading it.
+        image_size: 0 to keep the size; otherwise the shorter side is resized to it (bicubic) and the centre cut out.
 
     Raises:
-        BrokenImageError: why it cannot be decoded.
-        MemoryError: it may be decoded at another time.
-        InputError: the file has changed, or its disk or network fails; that says nothing about the image.
+        BrokenImageError: the image cannot be decoded.
+        MemoryError: there is too little memory now.
+        InputError: the file has changed, or its disk or network fails; the image may be intact.
     """
     if isinstance(encoded, BrokenImageError):
         raise encoded
@@ -56,8 +56,8 @@ def decode(encoded: Any, image_size: int) -> Pixels:
     try:
         image = encoded if isinstance(encoded, Image.Image) else _opened(encoded)
         if image_size and image.format == "JPEG":
-            # libjpeg decodes at a half, a quarter or an eighth for a fraction of the time; at twice the
-            # final size or more the difference is below what JPEG itself loses.
+            # libjpeg decodes at a half, a quarter or an eighth of the size in a fraction of the time; at twice the
+            # final size or more, the difference is smaller than the loss of JPEG itself.
             image.draft(None, (2 * image_size, 2 * image_size))
         image.load()
         image = _rgb(_upright(image))
@@ -69,62 +69,60 @@ def decode(encoded: Any, image_size: int) -> Pixels:
     except Image.DecompressionBombError:
         raise BrokenImageError(f"more than {Image.MAX_IMAGE_PIXELS or 0:,} pixels") from None
     except Exception as error:  # Pillow raises nearly anything on damaged files
-        if "out of memory" in str(error):  # its decoders, in C, say so in an OSError
+        if "out of memory" in str(error):  # decoders written in C raise an OSError
             raise MemoryError from error
         raise BrokenImageError(one_line(error)) from None
 
 
 def decode_image(content: bytes, image_size: int) -> Pixels:
-    """`decode` for one image that a person gives; a broken one is an `InputError`."""
+    """Decode an image given by a person; a broken one is an `InputError`."""
     try:
         with Image.open(io.BytesIO(content), formats=formats()) as image:
             width, height = image.size
         if width * height > _MOST_PIXELS:
             raise BrokenImageError(f"{width} x {height} pixels, expected at most {_MOST_PIXELS:,} in all")
         return decode(content, image_size)
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise InputError(f"the image cannot be decoded: {one_line(error)}") from error
-    except (BrokenImageError, MemoryError) as error:
+    except (OSError, SyntaxError, Image.DecompressionBombError, BrokenImageError, MemoryError) as error:
         raise InputError(f"the image cannot be decoded: {one_line(error)}") from error
 
 
 @functools.cache
 def formats() -> tuple[str, ...]:
-    """The formats this build of Pillow can read."""
+    """Return the formats that this build of Pillow can read."""
     Image.init()
     return tuple(name for name in _FORMATS if name in Image.OPEN)
 
 
 def too_long(length: int) -> BrokenImageError:
-    """For what is more than `MOST_BYTES` long, which is not read: no image is."""
+    """Return the error for files of more than `MOST_BYTES`, which are not read."""
     return BrokenImageError(f"{length:,} bytes long")
 
 
 def _bytes_of(file: ListedFile) -> bytes:
     try:
         found = os.stat(file.path)  # noqa: PTH116 (a million times)
-        _require_unchanged(file, found)
-        if not stat.S_ISREG(found.st_mode):  # opening a pipe would wait for ever
+        _check_unchanged(file, found)
+        if not stat.S_ISREG(found.st_mode):  # opening a pipe would block
             raise BrokenImageError("not a regular file")
         if found.st_size > MOST_BYTES:
             raise too_long(found.st_size)
         with open(file.path, "rb") as stream:  # noqa: PTH123
             content = stream.read()
-            _require_unchanged(file, os.fstat(stream.fileno()))
+            _check_unchanged(file, os.fstat(stream.fileno()))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if error.errno not in _ABSENT:
-            # A disk or network that fails now may not tomorrow: that says nothing about the image.
+            # A failing disk or network may work again tomorrow: the image may be intact.
             raise InputError(f"{file.path} cannot be read: {reason}") from error
-        if file.readable:  # being restored or moved perhaps; the cache would call it broken for ever
+        if file.readable:  # perhaps being moved or restored; the cache would record it as broken forever
             raise InputError(f"{file.path} changed while it was read: {reason}") from error
         raise BrokenImageError(reason) from None
     return content
 
 
-def _require_unchanged(file: ListedFile, found: os.stat_result) -> None:
+def _check_unchanged(file: ListedFile, found: os.stat_result) -> None:
     if (found.st_size, found.st_mtime_ns) != (file.bytes, file.modified):
-        raise InputError(f"{file.path} changed while it was read, expected it as it was when the data was listed")
+        raise InputError(f"{file.path} changed while the data was read; try again")
 
 
 def _opened(encoded: Any) -> Image.Image:
@@ -137,17 +135,17 @@ def _opened(encoded: Any) -> Image.Image:
     image = Image.open(io.BytesIO(encoded), formats=formats())
     if Image.MAX_IMAGE_PIXELS and image.width * image.height > Image.MAX_IMAGE_PIXELS:
         raise Image.DecompressionBombError
-    _mend_transparent_colour(image)
+    _scale_transparent_colour(image)
     return image
 
 
-def _mend_transparent_colour(image: ImageFile.ImageFile) -> None:
-    """Of a PNG: Pillow scales the pixels to 8 bits but not the colour that is to be transparent."""
+def _scale_transparent_colour(image: ImageFile.ImageFile) -> None:
+    """Correct a PNG's transparent colour: Pillow scales the pixels to 8 bits, but not this colour."""
     if image.format != "PNG" or "transparency" not in image.info or not image.tile:
         return
     stored_as = str(image.tile[0][3])
     if stored_as == "RGB;16B":
-        raise BrokenImageError("16-bit colours of which one is transparent, and only 8 bits of them can be read")
+        raise BrokenImageError("16-bit colours with a transparent one, of which only 8 bits can be read")
     if stored_as in _GREY_STEPS:
         image.info["transparency"] *= _GREY_STEPS[stored_as]
 
@@ -157,7 +155,7 @@ def _upright(image: Image.Image) -> Image.Image:
         return image if image.getexif().get(_ORIENTATION, 1) == 1 else ImageOps.exif_transpose(image)
     except MemoryError:
         raise
-    except Exception:  # damaged EXIF says nothing about the pixels, which are loaded
+    except Exception:  # the EXIF data is damaged, but the pixels are loaded
         return image
 
 
@@ -175,7 +173,7 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 
 def _eight_bits(image: Image.Image) -> Pixels:
-    """Pillow clips these modes at 255, which turns a 16-bit image white."""
+    """Scale integer and float modes to 8 bits; Pillow would clip them at 255 and turn 16-bit images white."""
     values = np.asarray(image)
     shown: Pixels
     tags: Mapping[int, Any] = getattr(image, "tag_v2", {})  # of a TIFF
@@ -184,9 +182,9 @@ def _eight_bits(image: Image.Image) -> Pixels:
         shown = ((values.astype(np.uint32).clip(0, white) * 255 + white // 2) // white).astype(np.uint8)
     else:
         if image.mode == "I" and tags and tags.get(_SAMPLE_FORMAT, _UNSIGNED) == _UNSIGNED:
-            values = values.astype(np.uint32)  # Pillow gives them a sign
+            values = values.astype(np.uint32)  # Pillow treats them as signed
         shown = _scaled(values.astype(np.float64), _WHITES if image.mode == "F" else _WHITES[1:])
-    if tags.get(_PHOTOMETRIC) == _WHITE_IS_ZERO:  # what has 8 bits or fewer Pillow turns round itself
+    if tags.get(_PHOTOMETRIC) == _WHITE_IS_ZERO:  # with 8 bits or fewer, Pillow inverts it itself
         shown = 255 - shown
     if "transparency" in image.info:
         shown[values == image.info["transparency"]] = 255
@@ -194,7 +192,7 @@ def _eight_bits(image: Image.Image) -> Pixels:
 
 
 def _scaled(values: npt.NDArray[np.float64], whites: tuple[float, ...]) -> Pixels:
-    """Where the format does not say what is white: the smallest usual range that holds all values, or nearly so."""
+    """Scale values whose format does not define white, by the smallest usual range that holds nearly all values."""
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     black = 0.0
@@ -202,14 +200,14 @@ def _scaled(values: npt.NDArray[np.float64], whites: tuple[float, ...]) -> Pixel
         black, white = low, (high - low) or 1.0
     else:
         white = next(white for white in whites if high <= _OVERSHOOT * white)
-    scaled = np.nan_to_num((values - black) * (255 / white))  # infinities become the largest numbers there are
+    scaled = np.nan_to_num((values - black) * (255 / white))  # infinities become the largest finite numbers
     return np.asarray(np.rint(scaled.clip(0, 255)), dtype=np.uint8)
 
 
 def _resized(image: Image.Image, size: int) -> Image.Image:
-    """The same as resizing the shorter side to `size` and cropping the centre, in one step.
+    """Resize the shorter side to `size` and cut out the centre, in one step.
 
-    Only the part that is kept is computed: resizing an image of 1 x 10,000 as a whole would fill memory.
+    Only the part that is kept is computed: resizing the whole of a 1 x 10,000 image would fill the memory.
     """
     width, height = image.size
     shorter = min(width, height)

@@ -6,7 +6,7 @@ from nonneg.modalities._source import Source
 
 
 def digits(split: str) -> Source:
-    """1,400 samples to train on or the 397 held out: a fixed split, equal shares of each digit in both."""
+    """Return the 1,400 training samples or the 397 test samples, a fixed split stratified by digit."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 

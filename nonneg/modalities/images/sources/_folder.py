@@ -12,14 +12,14 @@ from nonneg.modalities._splits import SPLITS, choose_split, classes, has_splits,
 from nonneg.modalities.images.sources._collection import (
     ListedFile,
     Listing,
+    check_no_split_among_classes,
     looks_like_image,
-    refuse_splits_among_classes,
     short_name,
 )
 
 
 class Folder:
-    """Image files below a folder; the class is the first folder on the way to the file."""
+    """Image files below a folder; the class is the first folder of a file's path."""
 
     def __init__(self, root: Path, split: str) -> None:
         self._root = root
@@ -31,7 +31,7 @@ class Folder:
             require_train(split, str(root))
             self._part = ""
         self.title = f"{short_name(root)}/{self._part or split}"
-        self._files = list(_walk(root / self._part))  # with their paths below that folder
+        self._files = list(_walk(root / self._part))  # with paths relative to that folder
         if not self._files:
             raise InputError(f"{root / self._part} holds no image, expected image files")
         self._elsewhere = {
@@ -56,7 +56,7 @@ class Folder:
 
 
 def _splits(root: Path) -> set[str]:
-    """The split folders, if that is what the folders are; one without images (annotations, …) decides nothing."""
+    """Return the split folders, if the folders are splits; folders without images (annotations, …) do not count."""
     folders = _folders(root)
     splits = set(folders) & set(SPLITS)
     if not splits:
@@ -69,7 +69,7 @@ def _splits(root: Path) -> set[str]:
         for name in splits & set(filled)
         if any(holds_image(root / name / folder) for folder in _folders(root / name))
     )
-    refuse_splits_among_classes(filled, divided, str(root))
+    check_no_split_among_classes(filled, divided, str(root))
     return set()
 
 
@@ -86,13 +86,13 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _walk(root: Path) -> Iterator[ListedFile]:
-    """Image files with links followed: of each folder its files first, then its folders, each in order of name."""
-    waiting = [(os.fspath(root), "", frozenset[tuple[int, int]]())]
-    while waiting:
-        folder, prefix, above = waiting.pop()
+    """Yield image files, following links: each folder's files first, then its folders, both in order of name."""
+    pending = [(os.fspath(root), "", frozenset[tuple[int, int]]())]
+    while pending:
+        folder, prefix, above = pending.pop()
         with read_errors_as_input_errors(Path(folder)):
             own = os.stat(folder)  # noqa: PTH116 (a million times)
-            if (own.st_dev, own.st_ino) in above:  # a link back up: what is there has been seen
+            if (own.st_dev, own.st_ino) in above:  # a link to a parent, which is listed already
                 continue
             with os.scandir(folder) as listed:
                 entries = sorted((e for e in listed if not e.name.startswith(".")), key=lambda entry: entry.name)
@@ -102,22 +102,22 @@ def _walk(root: Path) -> Iterator[ListedFile]:
             if _is_folder(entry):
                 folders.append((entry.path, f"{prefix}{entry.name}/", above))
             elif looks_like_image(entry.name):
-                yield _described(entry, prefix)
-        waiting += reversed(folders)
+                yield _listed_file(entry, prefix)
+        pending += reversed(folders)
 
 
-def _described(entry: os.DirEntry[str], prefix: str) -> ListedFile:
+def _listed_file(entry: os.DirEntry[str], prefix: str) -> ListedFile:
     path = prefix + entry.name
     try:
         found = entry.stat()
-    except OSError:  # a link that leads nowhere: reading it will say so
+    except OSError:  # a broken link, which is reported when it is read
         return ListedFile(path, -1, -1, False)
-    # A file may become readable without any other change.
+    # A file can become readable without any other change.
     return ListedFile(path, found.st_size, found.st_mtime_ns, os.access(entry.path, os.R_OK))
 
 
 def holds_image(folder: Path) -> bool:
-    """Whether an image file lies anywhere below, hidden folders aside; looks no further than the first."""
+    """Whether there is an image file below the folder, outside hidden folders; stops at the first one."""
     with read_errors_as_input_errors(folder), os.scandir(folder) as listed:
         entries = (entry for entry in listed if not entry.name.startswith("."))
         return any(looks_like_image(e.name) or (_is_folder(e) and any(_walk(Path(e.path)))) for e in entries)

@@ -1,4 +1,4 @@
-"""A `datasets.Dataset` that the caller has opened; that library itself is not needed here."""
+"""A `datasets.Dataset` that the caller has opened; this module does not import that library."""
 
 import hashlib
 import io
@@ -21,14 +21,14 @@ _ROWS_AT_ONCE = 1000
 
 
 def is_dataset(data: Any) -> bool:
-    """A Hugging Face dataset, or several by split: anything with named columns (`column_names`)."""
+    """Whether this is a Hugging Face dataset, or several by split: anything with `column_names`."""
     if isinstance(data, Mapping):
         return bool(data) and all(is_dataset(part) for part in data.values())
     return hasattr(data, "column_names")
 
 
 class HuggingFace:
-    """The rows of a dataset (of its split, where there are several) in their order."""
+    """The rows of a dataset, or of one of its splits, in order."""
 
     def __init__(self, data: Any, split: str) -> None:
         others: list[Any] = []
@@ -43,7 +43,7 @@ class HuggingFace:
         if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
             raise InputError(f"data is a {type(data).__name__}, expected a dataset with a length (not a streaming one)")
         if not len(data):
-            raise InputError("the dataset holds no row, expected one an image")
+            raise InputError("the dataset holds no rows, expected one per image")
         self._split = own
         columns = list(data.column_names)
         self._image = next((name for name in IMAGE_COLUMNS if name in columns), "")
@@ -59,11 +59,11 @@ class HuggingFace:
 
     @property
     def place(self) -> str:
-        # A part of a dataset has the same name as the whole, and neither is what the other was before.
+        # A part of a dataset has the same name as the whole, but is not another version of it.
         return f"dataset {self.title} {hashlib.sha256(self.fingerprint().encode()).hexdigest()}"
 
     def fingerprint(self) -> str:
-        # Classes that are words are numbered over all splits.
+        # Classes given as words are numbered over all splits.
         others = [getattr(part, "_fingerprint", None) or repr(self._labels(part)) for part in self._others]
         return "\n".join([self._own_fingerprint(), *map(str, others)])
 
@@ -93,7 +93,7 @@ class HuggingFace:
         return list(getattr(self._features.get(self._label), "names", None) or ())
 
     def _paths(self) -> list[str | None]:
-        """Of the files the images came from; in Arrow's form, where their bytes need not be touched."""
+        """Return the paths of the image files, in Arrow's format, which does not read their bytes."""
         if not hasattr(self._data, "with_format"):
             return []
         rows = self._data.with_format("arrow")
@@ -107,7 +107,7 @@ class HuggingFace:
 
 
 def _undecoded(data: Any, column: str, features: Mapping[str, Any]) -> Any:
-    """The dataset without the caller's transforms, giving files as they are stored instead of decoded images."""
+    """Return the dataset without the caller's transforms, with stored files instead of decoded images."""
     data = _unformatted(data)
     feature: Any = features.get(column)
     if hasattr(data, "cast_column") and getattr(feature, "decode", False):
@@ -120,7 +120,7 @@ def _unformatted(data: Any) -> Any:
 
 
 def _encoded(value: Any) -> Any:
-    """What `decode` takes."""
+    """Return the input of `decode`."""
     if isinstance(value, Mapping):
         stored, path = value.get("bytes"), value.get("path")
         return stored if stored is not None or path is None else _file(path)
@@ -130,14 +130,14 @@ def _encoded(value: Any) -> Any:
 
 
 def _file(path: str) -> ListedFile:
-    """One that is absent is refused, not broken: the dataset's own fingerprint would not tell when it is back."""
+    """Describe a file; a missing one is an error, because the dataset's fingerprint would not show its return."""
     with read_errors_as_input_errors(Path(path)):
         found = Path(path).stat()
     return ListedFile(os.fspath(path), found.st_size, found.st_mtime_ns, readable=True)
 
 
 def _content(value: Any) -> bytes:
-    """Bytes that change when the image does."""
+    """Return bytes that change with the image."""
     value = _encoded(value)
     if isinstance(value, Image.Image):
         buffer = io.BytesIO()

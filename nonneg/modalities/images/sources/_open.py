@@ -1,4 +1,4 @@
-"""`open_source`: finds out what kind of data was given and opens it."""
+"""`open_source`: recognises the kind of data and opens it."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -40,22 +40,22 @@ def open_source(
     progress: bool = True,
     cache: Path | None = None,
 ) -> Source:
-    """Samples from whatever holds them; image files are decoded once and kept in a cache.
+    """Open images of any supported kind; image files are decoded once and kept in a cache.
 
     Args:
         data: `digits` or `shapes` (bundled); the path of a folder of images, a tar, Parquet, NumPy files or
             CIFAR's binary version; an array of images `(n, h, w)` or `(n, h, w, c)` uint8, or a tuple of images
             and labels `(n,)`; a Hugging Face dataset, or several by split.
-        split: `train`, `test` or what the data calls it. `test` also finds `val` and `validation`; data without
-            splits is all `train`.
+        split: `train`, `test` or the data's own name. `test` also finds `val` and `validation`; data without splits
+            is all `train`.
         image_size: scale the shorter side of image files to this length and cut out the centre; 0 keeps their size,
             which then must be the same for all. Arrays keep their size.
-        skip_broken: leave out images that cannot be decoded and name them in `Source.skipped`.
+        skip_broken: leave out images that cannot be decoded and list them in `Source.skipped`.
         progress: show a progress bar when decoding takes long.
         cache: the folder for decoded images; by default `$NONNEG_CACHE`, else `nonneg` in the user's cache folder.
 
     Raises:
-        InputError: naming what was found and what was expected.
+        InputError: names what was found and what was expected.
 
     Example:
         >>> open_source("digits", "test").samples.shape
@@ -64,17 +64,17 @@ def open_source(
         array([0, 1, 0, 1, 1])
     """
     if not isinstance(image_size, int) or not 0 <= image_size <= 10_000:
-        raise InputError(f"image_size is {image_size!r}, expected 0 (as they are) or a number of pixels up to 10,000")
-    with _refusing_in_one_sentence():
-        found = _found(data, split)
+        raise InputError(f"image_size is {image_size!r}, expected 0 (unchanged) or a number of pixels up to 10,000")
+    with _printable_errors():
+        found = _open(data, split)
         if isinstance(found, Source):
             return found
         return open_cached(found, image_size, skip_broken, progress, cache)
 
 
 @contextmanager
-def _refusing_in_one_sentence() -> Iterator[None]:
-    """File names may hold line breaks and bytes that are no text."""
+def _printable_errors() -> Iterator[None]:
+    """Escape file names in errors, which may hold line breaks and invalid text."""
     try:
         yield
     except InputError as error:
@@ -84,7 +84,7 @@ def _refusing_in_one_sentence() -> Iterator[None]:
         raise InputError(sentence) from error
 
 
-def _found(data: Any, split: str) -> Source | Collection:
+def _open(data: Any, split: str) -> Source | Collection:
     if isinstance(data, str) and data in _BUNDLED:
         return _bundled(data, split)
     if isinstance(data, str | os.PathLike):
@@ -114,13 +114,13 @@ def _object(data: Any, split: str) -> Source | Collection:
 def _at_path(data: str | os.PathLike[str], split: str) -> Source | Collection:
     path = Path(data)
     with read_errors_as_input_errors(path):
-        # Nothing at all would be the current folder.
+        # An empty path would be the current folder.
         if not os.fspath(data) or not path.exists():
             raise InputError(
                 f"data is {os.fspath(data)!r}, expected one of {', '.join(_BUNDLED)}, or the path of {_ACCEPTED}"
             )
         is_folder = path.is_dir()
-        if not is_folder and not path.is_file():  # opening a pipe would wait for ever
+        if not is_folder and not path.is_file():  # opening a pipe would block
             raise InputError(f"{path} is neither a folder nor a regular file, expected {_ACCEPTED}")
     return _in_folder(path, split) if is_folder else _in_file(path, split)
 
@@ -129,14 +129,14 @@ def _in_folder(path: Path, split: str) -> Source | Collection:
     if source := cifar(path, split):
         return source
     arrays, tables = _arrays.array_files(path), parquet_files(path)
-    # Published tables and arrays often have a preview picture beside them, and folders of images a table of labels.
+    # Published tables and arrays often come with a preview image, and folders of images with a table of labels.
     if any(map(_arrays.looks_like_images, arrays)):
         return _arrays.from_folder(path, split)
     if any(map(holds_encoded_images, tables)):
         return Parquet(path, tables, split)
     if holds_image(path):
         return Folder(path, split)
-    # Nothing holds images: what should have says what is wrong with it.
+    # Nothing holds images: open the most likely candidate for its error message.
     if arrays:
         return _arrays.from_folder(path, split)
     if tables:
@@ -155,4 +155,4 @@ def _in_file(path: Path, split: str) -> Source | Collection:
         return _arrays.from_file(path, split)
     if is_tar(path):
         return cifar(path, split) or Tar(path, split)
-    raise InputError(f"{path} is none of the kinds of data that can be opened, expected {_ACCEPTED}")
+    raise InputError(f"{path} is of an unknown kind, expected {_ACCEPTED}")

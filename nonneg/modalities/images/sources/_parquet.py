@@ -22,7 +22,7 @@ _ROWS_AT_ONCE = 64
 
 
 class Parquet:
-    """The rows of one split, file by file in order of name."""
+    """The rows of one split, file by file in order of file name."""
 
     def __init__(self, data: Path, files: Sequence[Path], split: str) -> None:
         self._data = data
@@ -43,7 +43,7 @@ class Parquet:
         self.place = f"parquet {os.path.realpath(data)} {split}"
 
     def fingerprint(self) -> str:
-        # Also of the other splits, as classes that are words are numbered over all of them.
+        # Includes the other splits, because classes given as words are numbered over all of them.
         with read_errors_as_input_errors(self._data):
             found = [(os.path.relpath(file, self._data), file.stat()) for file in [*self._files, *self._elsewhere]]
         return "\n".join(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in found)
@@ -63,14 +63,14 @@ class Parquet:
                     paths += batch.column(self._image).field("path").to_pylist()
         rows = sum(_opened(file).metadata.num_rows for file in self._files)
         if not rows:
-            raise InputError(f"{self._data} holds no row, expected one an image")
+            raise InputError(f"{self._data} holds no rows, expected one per image")
         ids = stored_paths(paths) if len(paths) == rows else None
         where = f"{self._data}, column {self._label},"
         numbered, names = classes_of_column(labels, self._names, self._labels_elsewhere(), where)
         return Listing(self.title, ids or row_ids(self._split, rows), numbered, names)
 
     def _labels_elsewhere(self) -> set[Any]:
-        """Of the other splits, some of which may have none."""
+        """Return the labels of the other splits, some of which may have none."""
         labels: set[Any] = set()
         for file in self._elsewhere if self._label else ():
             parquet = _opened(file)
@@ -93,7 +93,7 @@ class Parquet:
             start = max(0, start - rows)
 
     def _choose_columns(self, file: Path, schema: Any) -> None:
-        """By their usual names; in every file the same."""
+        """Find the columns by their usual names; they must be the same in every file."""
         image = _image_column(schema)
         if not image:
             found = ", ".join(f"{field.name} ({field.type})" for field in schema)[:300]
@@ -105,7 +105,7 @@ class Parquet:
 
 
 def parquet_files(folder: Path) -> list[Path]:
-    """Those where hubs put them: in the folder itself, in `data`, or in folders by split."""
+    """Return the files where hubs put them: in the folder itself, in `data`, or in folders by split."""
     with read_errors_as_input_errors(folder):
         places = [folder, *(folder / name for name in ("data", "default", *SPLITS))]
         places += [folder / "default" / name for name in SPLITS]
@@ -119,7 +119,7 @@ def holds_encoded_images(file: Path) -> bool:
 
 
 def stored_paths(paths: Sequence[str | None]) -> tuple[str, ...] | None:
-    """Paths stored with the images as ids, if they tell all of them apart; only names of absolute ones."""
+    """Return the paths stored with the images as ids if they are all different; absolute ones without folders."""
     names = [os.path.basename(path) if os.path.isabs(path) else path for path in paths if path]  # noqa: PTH117, PTH119
     return unique_ids(names) if names and len(set(names)) == len(paths) else None
 
@@ -127,12 +127,12 @@ def stored_paths(paths: Sequence[str | None]) -> tuple[str, ...] | None:
 def classes_of_column(
     labels: Sequence[Any], names: Sequence[str], elsewhere: Collection[Any], where: str
 ) -> tuple[Sequence[int] | None, tuple[str, ...]]:
-    """Labels as stored (numbers, words or nothing) as numbers with names.
+    """Convert stored labels (numbers, words or None) to numbers with names.
 
     Args:
-        labels: one a sample, None for none.
-        names: of labels that are numbers, where known.
-        elsewhere: labels of the other splits, so that a word has one number in all of them.
+        labels: one per sample, None for unlabelled.
+        names: the names of labels that are numbers, if known.
+        elsewhere: labels of the other splits, so that a word has the same number in all of them.
         where: the data, for the message.
     """
     given = [label for label in labels if label is not None]
@@ -152,7 +152,7 @@ def classes_of_column(
 
 
 def _split_of(file: Path, data: Path) -> str:
-    """`train-00000-of-00002.parquet`, `train.parquet` or `train/0000.parquet`; "" if nothing says so."""
+    """Return the split of `train-00000-of-00002.parquet`, `train.parquet` or `train/0000.parquet`; "" if unknown."""
     shard = _SHARD.fullmatch(file.stem)
     if shard:
         return shard[1]
@@ -163,7 +163,7 @@ def _split_of(file: Path, data: Path) -> str:
 
 
 def _image_column(schema: Any) -> str:
-    """The column of encoded images; "" if there is none."""
+    """Return the name of the column of encoded images; "" if there is none."""
     name = next((name for name in IMAGE_COLUMNS if name in schema.names), "")
     encoded = name and (_is_struct(schema, name, "bytes") or "binary" in str(schema.field(name).type))
     return name if encoded else ""
@@ -175,7 +175,7 @@ def _is_struct(schema: Any, column: str, field: str) -> bool:
 
 
 def _class_names(schema: Any, label: str) -> Sequence[str]:
-    """From the metadata that Hugging Face's `datasets` writes into the file."""
+    """Return the class names in the metadata that Hugging Face's `datasets` writes into the file."""
     try:
         names = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"][label]["names"]
     except (KeyError, TypeError, ValueError):
@@ -188,14 +188,14 @@ def _opened(file: Path) -> Any:
     import pyarrow.parquet as pq
 
     try:
-        # Small buffers instead of whole row groups, which may be gigabytes.
+        # Small buffers instead of whole row groups, which may take gigabytes.
         return pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{file} is damaged or not Parquet: {one_line(error)}") from error
 
 
 def _batches(file: Path, parquet: Any, columns: list[str], rows: int, start: int) -> Iterator[Any]:
-    """Batches of rows from row `start` on; row groups before it are not read."""
+    """Yield batches of rows from row `start` on; earlier row groups are not read."""
     import pyarrow as pa
 
     groups: list[int] = []

@@ -1,4 +1,4 @@
-"""Drawn shapes whose factors are known: what a feature stands for can be checked, not guessed."""
+"""Drawn shapes with known factors, so that the meaning of a feature can be checked."""
 
 import itertools
 
@@ -19,11 +19,11 @@ SIZES = {"small": 3.5, "large": 5.6}
 POSITIONS = {"left": (12, 6.5), "right": (12, 17.5)}
 FACTORS = {"shape": SHAPES, "colour": tuple(COLOURS), "size": tuple(SIZES), "position": tuple(POSITIONS)}
 _COPIES = {"train": 24, "test": 8}
-_GRID = 4  # sub-samples a pixel side: smooth edges
+_GRID = 4  # sub-pixels per pixel side, for smooth edges
 
 
 def shapes(split: str) -> Source:
-    """Every combination of shape, colour, size and position, several times with small random variations.
+    """Draw every combination of shape, colour, size and position several times, with small random variations.
 
     The label is the colour; all four factors are in `factors`. Train and test differ in the variations.
     """

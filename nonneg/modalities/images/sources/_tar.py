@@ -1,4 +1,4 @@
-"""A tar of image files, read as a stream: nothing is extracted, and no link or path in it is followed."""
+"""A tar of image files, read as a stream: nothing is extracted, and no link or path inside is followed."""
 
 import os
 import tarfile
@@ -13,8 +13,8 @@ from nonneg.messages import one_line
 from nonneg.modalities._splits import SPLITS, choose_split, classes, has_splits, require_train, unique_ids
 from nonneg.modalities.images.sources._collection import (
     Listing,
+    check_no_split_among_classes,
     looks_like_image,
-    refuse_splits_among_classes,
     short_name,
 )
 from nonneg.modalities.images.sources._decode import MOST_BYTES, BrokenImageError, too_long
@@ -23,7 +23,7 @@ _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _Mode = Literal["r:gz", "r:bz2", "r:xz", "r:*"]
 _PACKED: dict[bytes, _Mode] = {b"\x1f\x8b": "r:gz", b"BZh": "r:bz2", b"\xfd7zXZ": "r:xz"}
 _MAGIC, _MAGIC_AT = b"ustar", 257
-# Members that only describe the next one: with a long name, times, or what is left out of it.
+# Members that only describe the next one: a long name, times, holes.
 _DESCRIPTIONS = {
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
@@ -35,7 +35,7 @@ _LONGEST_DESCRIPTION = 1 << 20
 
 
 class Tar:
-    """The image files of a tar, in their order in it; a file that is there twice counts as its last version."""
+    """The image files of a tar in order; of a file stored twice, the last version counts."""
 
     def __init__(self, path: Path, split: str) -> None:
         self._path, self._split = path, split
@@ -57,7 +57,7 @@ class Tar:
         if not last:
             raise InputError(f"{self._path} holds no image, expected a tar of image files")
         paths = sorted(last, key=last.__getitem__)
-        part, below, elsewhere = _arranged(paths, self._split, str(self._path))
+        part, below, elsewhere = _choose_images(paths, self._split, str(self._path))
         chosen = [path for path in paths if path in below]
         if not chosen:
             raise InputError(f"{self._path} holds no image in its split {part}, expected image files")
@@ -78,7 +78,7 @@ class Tar:
 
 
 class _Content:
-    """Reads one member; only while the stream stands at it. Look at its length first: it may be anything."""
+    """Reads one member, only while the stream is at its position; `bytes` is its size, which may be huge."""
 
     def __init__(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
         self._tar, self._member = tar, member
@@ -90,36 +90,36 @@ class _Content:
 
 
 class _Header(tarfile.TarInfo):
-    """A member's header that is whole, or an error: `tarfile` takes any damaged one after the first for the end."""
+    """A member's header that raises an error if damaged; `tarfile` would treat it as the end of the file."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         if len(buf) == tarfile.BLOCKSIZE and not any(buf):
-            return super().frombuf(buf, encoding, errors)  # says that the end is reached
+            return super().frombuf(buf, encoding, errors)  # signals the end
         try:
             header = super().frombuf(buf, encoding, errors)
         except tarfile.HeaderError as error:
-            # Also where the file simply ends: GNU tar accepts that between two members, but there a download that
-            # was cut looks no different, and training data must not become less unnoticed.
+            # A file that ends between two members is an error too, although GNU tar accepts it: a truncated download
+            # looks the same, and training data must not get lost unnoticed.
             raise tarfile.ReadError("it ends too early" if not buf else str(error)) from error
         if header.type in _DESCRIPTIONS and header.size > _LONGEST_DESCRIPTION:  # it would be read into memory
             raise tarfile.ReadError(f"a member's description is {header.size:,} bytes long")
-        _require_length(header)
+        _check_length(header)
         return header
 
 
-def _require_length(member: tarfile.TarInfo) -> None:
-    if member.size < 0:  # the next member would lie before this one, and so for ever
+def _check_length(member: tarfile.TarInfo) -> None:
+    if member.size < 0:  # the next member would come before this one, in an endless loop
         raise tarfile.ReadError(f"a member is {member.size:,} bytes long")
 
 
 def is_tar(path: Path) -> bool:
-    """Whether a file is a tar, packed in any way that can be read; or was one before it was damaged."""
+    """Whether a file is a tar, compressed in any readable way, possibly damaged."""
     start = _start(path)
     if start.startswith((_ZSTANDARD, *_PACKED)) or start[_MAGIC_AT:].startswith(_MAGIC):
         return True
     try:
-        return tarfile.is_tarfile(path)  # of before there was a mark, or packed in a rarer way
+        return tarfile.is_tarfile(path)  # an old tar without a magic number, or a rare compression
     except (OSError, EOFError):
         return False
 
@@ -130,28 +130,28 @@ def _start(path: Path) -> bytes:
 
 
 def members(path: Path) -> Iterator[tuple[PurePosixPath, _Content]]:
-    """The regular files of a tar with their paths in it (no `/` or `./` in front), as they come.
+    """Yield the regular files of a tar in order, with their paths (without leading `/` or `./`).
 
     Raises:
-        InputError: it is no tar, or a damaged one: a header is, it is cut, or something follows its end.
+        InputError: it is not a tar, a header is damaged, it is truncated, or something follows its end.
     """
-    with _plainly(path), _opened(path) as tar:
+    with _tar_errors_as_input_errors(path), _opened(path) as tar:
         while (member := tar.next()) is not None:
-            tar.members = []  # type: ignore[attr-defined]  # else every one is kept, a kilobyte each
-            _require_length(member)  # again: a description may have changed it
+            tar.members = []  # type: ignore[attr-defined]  # otherwise it keeps every member, a kilobyte each
+            _check_length(member)  # again: a description may have changed it
             if member.isreg():
-                if not member.name:  # a long one, erased: it would not look like an image
+                if not member.name:  # a long name was erased: it would not look like an image
                     raise tarfile.ReadError("a member has no name")
                 yield PurePosixPath(member.name.lstrip("/")), _Content(tar, member)
-        _require_only_zeros(tar)
+        _check_end(tar)
 
 
-def _require_only_zeros(tar: tarfile.TarFile) -> None:
-    """Behind the end: an erased header looks like the end, and so does the seam of two tars in one file."""
+def _check_end(tar: tarfile.TarFile) -> None:
+    """Check that only zeros follow the end: an erased header, or two joined tars, would look like the end."""
     assert tar.fileobj is not None
     while rest := tar.fileobj.read(1 << 16):
         if any(rest):
-            raise tarfile.ReadError("it goes on after its end")
+            raise tarfile.ReadError("data follows its end")
 
 
 @contextmanager
@@ -172,26 +172,26 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
 
 
 @contextmanager
-def _plainly(path: Path) -> Iterator[None]:
+def _tar_errors_as_input_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (InputError, MemoryError):
         raise
-    except Exception as error:  # damaged files make tarfile and what unpacks it raise nearly anything
+    except Exception as error:  # damaged files make tarfile and the decompressors raise nearly anything
         raise InputError(f"{path} is damaged or not a tar: {one_line(error).lower()}") from error
 
 
-def _arranged(
+def _choose_images(
     paths: list[PurePosixPath], split: str, where: str
 ) -> tuple[str, dict[PurePosixPath, PurePosixPath], set[str]]:
-    """The split's folder ("" for none), its images with their paths below it, and the classes of other splits."""
+    """Return the split's folder ("" for none), its images with paths below it, and the classes of other splits."""
     below = {path: path for path in paths}
     tops = {path.parts[0] for path in paths}
     if len(tops) == 1 and not has_splits(tops) and all(len(path.parts) > 1 for path in paths):
-        below = {path: PurePosixPath(*path.parts[1:]) for path in paths}  # one folder around everything
+        below = {path: PurePosixPath(*path.parts[1:]) for path in paths}  # one folder holds everything
     folders = {short.parts[0] for short in below.values() if len(short.parts) > 1}
     if not has_splits(folders):
-        refuse_splits_among_classes(folders, (s.parts[0] for s in below.values() if len(s.parts) > 2), where)
+        check_no_split_among_classes(folders, (s.parts[0] for s in below.values() if len(s.parts) > 2), where)
         require_train(split, where)
         return "", below, set()
     part = choose_split(split, folders & set(SPLITS), where)

@@ -1,4 +1,4 @@
-"""What a view is made with: parameters of its own for each sample, drawn with torchvision's distributions."""
+"""The random parameters of views, drawn for each sample from torchvision's distributions."""
 
 import math
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from torch import Tensor
 from nonneg.modalities._random import uniform
 from nonneg.modalities.images.views._config import ViewConfig
 
-_ATTEMPTS = 10  # torchvision tries so many random crops before it settles for the middle of the image
+_ATTEMPTS = 10  # torchvision tries this many random crops before it takes the centre of the image
 
-# Every parameter has columns of its own among a view's random numbers: switching one on moves no other.
+# Every parameter has its own columns of a view's random numbers: enabling one operation changes no other.
 _COLUMNS = (
     ("area", _ATTEMPTS),
     ("ratio", _ATTEMPTS),
@@ -39,16 +39,16 @@ NUMBERS = sum(width for _, width in _COLUMNS)
 
 @dataclass(frozen=True)
 class Drawn:
-    """Parameters of a batch of views, `(views,)` each unless said otherwise.
+    """Parameters of a batch of views, `(views,)` each unless another shape is given.
 
     Attributes:
         top, left, height, width: the crop, in pixels of the image.
-        flip, grey, solarised: True where it happens.
-        rank: `(views, 4)`, when brightness, contrast, saturation and hue have their turn, 0 to 3.
+        flip, grey, solarised: whether the operation is applied.
+        rank: `(views, 4)`, the positions of brightness, contrast, saturation and hue in the order, 0 to 3.
         brightness, contrast, saturation: factors; 1 changes nothing.
-        hue: shift in turns of the colour circle; 0 changes nothing.
-        sigma: of the blur in pixels; 0 changes nothing.
-        angle, size, shift_x, shift_y, shear: of the affine map, in radians and shares of a side.
+        hue: shift as a share of the colour circle; 0 changes nothing.
+        sigma: standard deviation of the blur in pixels; 0 changes nothing.
+        angle, size, shift_x, shift_y, shear: the affine map, in radians and shares of a side.
         noise: `(views, pixels)` uniform numbers, or None.
     """
 
@@ -82,22 +82,21 @@ def draw(
     shape: tuple[int, ...],
     dtype: torch.dtype = torch.float32,
 ) -> Drawn:
-    """The parameters of a view of each of these samples.
+    """Draw the parameters of one view of each of these samples.
 
     Args:
-        config: how far a view may differ.
+        config: how far a view may differ from its image.
         samples: `(views,)` int64 sample numbers.
-        view: which view of the sample, a number or `(views,)`.
+        view: the number of the view, or `(views,)` numbers.
         seed, epoch: of the run; epoch may be a tensor on the device.
-        shape: channels, height and width of the image.
-        dtype: of the parameters; the numbers they are made of are the same.
+        shape: channels, height and width of the images.
+        dtype: of the parameters; the underlying random numbers are the same.
     """
-    _, height, width = shape
-    pixels = shape[0] * (config.size or height) * (config.size or width) if config.noise else 0
+    channels, height, width = shape
+    pixels = channels * (config.size or height) * (config.size or width) if config.noise else 0
     numbers = uniform(NUMBERS + pixels, seed, epoch, samples, view).to(dtype)
-    columns = dict(
-        zip((name for name, _ in _COLUMNS), numbers[:, :NUMBERS].split([w for _, w in _COLUMNS], 1), strict=True)
-    )
+    names, widths = zip(*_COLUMNS, strict=True)
+    columns = dict(zip(names, numbers[:, :NUMBERS].split(widths, 1), strict=True))
     u = {name: column.squeeze(1) for name, column in columns.items()}
     top, left, crop_height, crop_width = _crop(config, u, height, width)
     jittered = u["jittered"] < config.jitter_p
@@ -106,7 +105,7 @@ def draw(
         least, most = max(0.0, 1 - strength), 1 + strength
         return torch.where(jittered, least + (most - least) * u[name], 1.0)
 
-    def either_way(name: str, most: float) -> Tensor:
+    def symmetric(name: str, most: float) -> Tensor:
         drawn: Tensor = most * (2 * u[name] - 1)
         return drawn
 
@@ -122,37 +121,37 @@ def draw(
         brightness=factor("brightness", config.brightness),
         contrast=factor("contrast", config.contrast),
         saturation=factor("saturation", config.saturation),
-        hue=torch.where(jittered, either_way("hue", config.hue), 0.0),
+        hue=torch.where(jittered, symmetric("hue", config.hue), 0.0),
         grey=u["grey"] < config.grey_p,
         sigma=torch.where(u["blurred"] < config.blur_p, sigma, 0.0),
         solarised=u["solarised"] < config.solarise_p,
-        angle=either_way("rotate", math.radians(config.rotate)),
-        size=1 + either_way("scale", config.scale),
-        shift_x=either_way("shift_x", config.shift),
-        shift_y=either_way("shift_y", config.shift),
-        shear=either_way("shear", math.radians(config.shear)),
+        angle=symmetric("rotate", math.radians(config.rotate)),
+        size=1 + symmetric("scale", config.scale),
+        shift_x=symmetric("shift_x", config.shift),
+        shift_y=symmetric("shift_y", config.shift),
+        shear=symmetric("shear", math.radians(config.shear)),
         noise=numbers[:, NUMBERS:] if pixels else None,
     )
 
 
 def _crop(config: ViewConfig, u: dict[str, Tensor], height: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The first of ten random boxes that fits into the image; the middle of the image if none does."""
+    """Return the first of ten random boxes that fits into the image, or the centre of the image if none does."""
     if not config.crops:
         whole = torch.zeros_like(u["top"])
         return whole, whole, whole + height, whole + width
     area = height * width * (config.crop_least + (config.crop_most - config.crop_least) * u["area"])
     extreme = math.log(config.crop_ratio)
     ratio = torch.exp(extreme * (2 * u["ratio"] - 1))
-    # Half to even, as Python rounds.
+    # torch rounds half to even, as Python does.
     widths, heights = (area * ratio).sqrt().round(), (area / ratio).sqrt().round()
     fits = (widths >= 1) & (widths <= width) & (heights >= 1) & (heights <= height)
     first = (fits.cumsum(1) == 1) & fits
     found = first.any(1)
-    # The middle, as large as the most extreme ratio that is allowed lets it be.
-    middle_width = min(width, round(height * config.crop_ratio))
-    middle_height = min(height, round(width * config.crop_ratio))
-    crop_width = torch.where(found, (widths * first).sum(1), middle_width)
-    crop_height = torch.where(found, (heights * first).sum(1), middle_height)
-    top = torch.where(found, (u["top"] * (height - crop_height + 1)).floor(), (height - middle_height) // 2)
-    left = torch.where(found, (u["left"] * (width - crop_width + 1)).floor(), (width - middle_width) // 2)
+    # The centre, as large as the most extreme allowed ratio permits.
+    centre_width = min(width, round(height * config.crop_ratio))
+    centre_height = min(height, round(width * config.crop_ratio))
+    crop_width = torch.where(found, (widths * first).sum(1), centre_width)
+    crop_height = torch.where(found, (heights * first).sum(1), centre_height)
+    top = torch.where(found, (u["top"] * (height - crop_height + 1)).floor(), (height - centre_height) // 2)
+    left = torch.where(found, (u["left"] * (width - crop_width + 1)).floor(), (width - centre_width) // 2)
     return top, left, crop_height, crop_width

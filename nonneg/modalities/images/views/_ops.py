@@ -1,7 +1,7 @@
-"""What a view is made of: operations on a batch, with parameters of its own for each image.
+"""The operations that views are made of, on a batch of images with separate parameters for each image.
 
-Images are `(views, channels, height, width)` floats in 0 to 1, parameters `(views,)`. Given the
-same parameters, each operation does what Pillow's does, but for Pillow's rounding to 8 bits.
+Images are `(views, channels, height, width)` floats from 0 to 1, parameters `(views,)`. Given the same parameters,
+each operation agrees with Pillow's, except for Pillow's rounding to 8 bits.
 """
 
 import math
@@ -15,54 +15,54 @@ from nonneg.modalities.images.views._draw import Drawn
 
 _GREY = (0.299, 0.587, 0.114)
 _BICUBIC = -0.5  # the curvature of Pillow's bicubic filter
-_HUE_STEPS = 255 / 6  # of Pillow's, in a sixth of the colour circle
+_HUE_STEPS = 255 / 6  # steps of Pillow's hue in a sixth of the colour circle
 
 
 def crop_and_flip(x: Tensor, drawn: Drawn, height: int, width: int) -> Tensor:
-    """The drawn box of each image, resized to height x width as Pillow's bicubic filter does it, mirrored or not."""
+    """Cut out each image's box, resize it to height x width with Pillow's bicubic filter, and mirror it if drawn."""
     rows = _resampling(drawn.top, drawn.height, height, x.shape[2])
     columns = _resampling(drawn.left, drawn.width, width, x.shape[3])
     columns = torch.where(drawn.flip[:, None, None], columns.flip(1), columns)
-    # Pillow rounds to 8 bits between the two directions and clips after them; the clip is what can be seen.
+    # Pillow rounds to 8 bits between the two directions and clips after them; only the clipping is visible.
     return _both_ways(x, rows, columns).clamp(0, 1)
 
 
 def resize(x: Tensor, height: int, width: int, centre: float = 1.0) -> Tensor:
-    """The largest central box with the aspect ratio of height x width, resized to it as Pillow's bicubic filter does.
+    """Resize images until they cover height x width, and cut out the centre, as Pillow's bicubic filter does.
 
     Args:
         x: `(batch, channels, …, …)` floats from 0 to 255 or to 1.
         height, width: of the result.
-        centre: share of that box's sides to take.
+        centre: share of the sides to keep; the rest is cut off as well.
 
     Example:
         >>> resize(torch.rand(2, 3, 48, 64), 32, 32).shape
         torch.Size([2, 3, 32, 32])
     """
     scale = centre * min(x.shape[2] / height, x.shape[3] / width)
-    box = [max(1, round(side * scale)) for side in (height, width)]
-    if box == [height, width]:  # a plain crop, exact
-        top, left = ((there - side) // 2 for there, side in zip(x.shape[2:], box, strict=True))
+    if scale == 1:  # a plain crop, exact
+        top, left = ((side - size) // 2 for side, size in zip(x.shape[2:], (height, width), strict=True))
         return x[:, :, top : top + height, left : left + width]
     matrices = []
-    for there, side, size in zip(x.shape[2:], box, (height, width), strict=True):
-        start, length = (torch.tensor([float(value)], device=x.device) for value in ((there - side) // 2, side))
-        matrices.append(_resampling(start, length, size, there).to(x.dtype))
-    low, high = x.amin(), x.amax()
-    return _both_ways(x, *matrices).clamp(low, high)
+    for side, size in zip(x.shape[2:], (height, width), strict=True):
+        whole = max(size, round(side / scale))  # the side of the resized image before its centre is cut out
+        start, length = (whole - size) // 2 * side / whole, size * side / whole
+        box = torch.tensor([[start], [length]], device=x.device)
+        matrices.append(_resampling(box[0], box[1], size, side, crop=False).to(x.dtype))
+    return _both_ways(x, *matrices).clamp(x.amin(), x.amax())
 
 
 def flip(x: Tensor, flips: Tensor) -> Tensor:
-    """Mirrored where asked for."""
+    """Mirror the images where `flips` is true."""
     return torch.where(_wide(flips), x.flip(3), x)
 
 
 def _both_ways(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Two matrices an image: one from its rows to the new rows, one from its columns to the new columns.
+    """Apply two matrices to each image: one from its rows to new rows, one from its columns to new columns.
 
-    Every output pixel of these separable operations is a weighted sum over a few inputs. As dense matrices
-    they are two batched products, which a GPU does faster than it gathers. Channels lie between rows and columns, so
-    that a product takes all of them at once.
+    Every output pixel of these separable operations is a weighted sum over a few inputs. With dense matrices they are
+    two batched products, which a GPU does faster than gathering. Channels are placed between rows and columns, so
+    that one product handles all of them.
     """
     count, channels, height, width = x.shape
     x = rows @ x.permute(0, 2, 1, 3).reshape(count, height, channels * width)
@@ -70,15 +70,19 @@ def _both_ways(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     return x.view(count, rows.shape[1], channels, columns.shape[1]).permute(0, 2, 1, 3)
 
 
-def _resampling(start: Tensor, length: Tensor, size: int, available: int) -> Tensor:
-    """`(views, size, available)`: the weights with which Pillow resizes `length` pixels from `start` on to `size`."""
+def _resampling(start: Tensor, length: Tensor, size: int, available: int, crop: bool = True) -> Tensor:
+    """Return the weights `(views, size, available)` by which Pillow resizes `length` pixels from `start` on to `size`.
+
+    With `crop`, pixels outside that box do not contribute at its edges.
+    """
     scale = length / size
     reach = scale.clamp(min=1)  # when shrinking, the filter widens so that no pixel is skipped
     pixel = torch.arange(available, device=start.device)
     centre = (torch.arange(size, device=start.device) + 0.5) * scale[:, None]
-    inside = (pixel >= start[:, None]) & (pixel < (start + length)[:, None])
     distance = ((pixel + 0.5 - start[:, None])[:, None, :] - centre[:, :, None]) / reach[:, None, None]
-    weights = _bicubic(distance.abs()) * inside[:, None, :]
+    weights = _bicubic(distance.abs())
+    if crop:
+        weights = weights * ((pixel >= start[:, None]) & (pixel < (start + length)[:, None]))[:, None, :]
     return weights / weights.sum(2, keepdim=True)
 
 
@@ -90,7 +94,7 @@ def _bicubic(t: Tensor) -> Tensor:
 
 
 def jitter(x: Tensor, drawn: Drawn, names: tuple[str, ...]) -> Tensor:
-    """Brightness, contrast, saturation and hue (those named), each image in its own order."""
+    """Change brightness, contrast, saturation and hue (those named), in a separate order for each image."""
     operations: dict[str, Callable[[Tensor], Tensor]] = {
         "brightness": lambda x: x * _wide(drawn.brightness),
         "contrast": lambda x: _blend(grey(x).mean((2, 3), keepdim=True), x, drawn.contrast),
@@ -101,7 +105,7 @@ def jitter(x: Tensor, drawn: Drawn, names: tuple[str, ...]) -> Tensor:
         return operations[names[0]](x).clamp(0, 1)
     position = list(operations)
     ranks = drawn.rank[:, [position.index(name) for name in names]]
-    # Among the named ones alone: the others do nothing and take no turn.
+    # The order among the named ones only.
     turns = (ranks[:, :, None] > ranks[:, None, :]).sum(2)
     for turn in range(len(names)):
         after = x
@@ -112,7 +116,7 @@ def jitter(x: Tensor, drawn: Drawn, names: tuple[str, ...]) -> Tensor:
 
 
 def grey(x: Tensor) -> Tensor:
-    """`(views, 1, height, width)`: brightness as people see it."""
+    """Return the perceived brightness, `(views, 1, height, width)`."""
     if x.shape[1] == 1:
         return x
     red, green, blue = x.split(1, 1)
@@ -125,18 +129,18 @@ def _blend(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
 
 
 def turn_hue(x: Tensor, turns: Tensor) -> Tensor:
-    """The same saturation and value with the hue turned by a share of the colour circle."""
+    """Shift the hue by a share of the colour circle; saturation and value stay the same."""
     red, green, blue = x.split(1, 1)
     value = torch.maximum(torch.maximum(red, green), blue)
     chroma = value - torch.minimum(torch.minimum(red, green), blue)
     safe = torch.where(chroma > 0, chroma, 1.0)
-    # In sixths of the circle, red at 0, green at 2, blue at 4.
+    # In sixths of the circle: red is 0, green 2, blue 4.
     hue = torch.where(
         value == red,
         (green - blue) / safe,
         torch.where(value == green, (blue - red) / safe + 2, (red - green) / safe + 4),
     )
-    # In Pillow a hue is one of 256 steps, of which 255 make the circle; the small number is for values that lie on one.
+    # In Pillow a hue is one of 256 steps, 255 of which make the circle; 1e-4 protects values that lie on a step.
     step = (torch.remainder(hue, 6.0) * _HUE_STEPS + 1e-4).floor() + torch.trunc(255 * _wide(turns))
     hue = torch.remainder(step, 256.0) / _HUE_STEPS
 
@@ -148,15 +152,15 @@ def turn_hue(x: Tensor, turns: Tensor) -> Tensor:
 
 
 def blur(x: Tensor, sigma: Tensor, most: float) -> Tensor:
-    """Gaussian blur by three box blurs, which is Pillow's; edges are repeated. `most` is the largest sigma."""
+    """Blur with a Gaussian, by three box blurs as in Pillow; edges are repeated. `most` is the largest sigma."""
     rows, columns = (_box(sigma, most, size) for size in x.shape[2:])
     return _both_ways(x, rows @ rows @ rows, columns @ columns @ columns)
 
 
 def _box(sigma: Tensor, most: float, size: int) -> Tensor:
-    """`(views, size, size)`: the weights of one box blur, a third of sigma². Those beyond an edge are the edge's."""
+    """Return the weights `(views, size, size)` of one box blur with a third of the variance; edges are repeated."""
     third = sigma.square() / 3
-    whole = ((12 * third + 1).sqrt() / 2 - 0.5).floor()  # pixels each way that count in full
+    whole = ((12 * third + 1).sqrt() / 2 - 0.5).floor()  # pixels on either side that count fully
     part = (2 * whole + 1) * (whole * (whole + 1) - 3 * third) / (6 * (third - (whole + 1).square()))
     full = 1 / (2 * (whole + part) + 1)
     edge = (1 - (2 * whole + 1) * full) / 2
@@ -170,7 +174,7 @@ def _box(sigma: Tensor, most: float, size: int) -> Tensor:
 
 
 def solarise(x: Tensor, solarised: Tensor) -> Tensor:
-    """Values of one half and more inverted, where asked for."""
+    """Invert values of one half and more, where `solarised` is true."""
     return torch.where(_wide(solarised) & (x >= 128 / 255), 1 - x, x)
 
 
@@ -178,8 +182,8 @@ def affine(x: Tensor, drawn: Drawn) -> Tensor:
     """Shear, rotate and scale about the centre, then shift by a share of the side; edges are repeated."""
     height, width = x.shape[-2:]
     cos, sin, slant = drawn.angle.cos() / drawn.size, drawn.angle.sin() / drawn.size, drawn.shear.tan()
-    # affine_grid wants the map from output to input positions, the inverse of what is drawn, in units of
-    # half a side: so a shift by a whole side is 2, and a turn of an oblong image needs its aspect.
+    # affine_grid takes the map from output to input positions, the inverse of the drawn one, in units of half a side:
+    # a shift by a whole side is 2, and a rotation of an oblong image needs its aspect ratio.
     xx, xy = cos - sin * slant, (sin + cos * slant) * (height / width)
     yx, yy = -sin * (width / height), cos
     tx, ty = 2 * drawn.shift_x, 2 * drawn.shift_y
@@ -190,5 +194,5 @@ def affine(x: Tensor, drawn: Drawn) -> Tensor:
 
 
 def _wide(parameter: Tensor) -> Tensor:
-    """`(views,)` shaped to meet a batch of images."""
+    """Reshape `(views,)` so that it broadcasts over a batch of images."""
     return parameter[:, None, None, None]

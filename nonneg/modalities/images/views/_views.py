@@ -1,4 +1,4 @@
-"""Random views of the samples of a batch, drawn on the device with parameters of their own."""
+"""Random views of a batch of images, drawn on the device."""
 
 import torch
 from torch import Tensor
@@ -11,20 +11,20 @@ from nonneg.modalities.images.views._draw import Drawn, draw
 def random_views(
     images: Tensor, samples: Tensor, config: ViewConfig, seed: int, epoch: Tensor | int, views: int = 2
 ) -> Tensor:
-    """First views of all samples, then second ones.
+    """Draw the first views of all samples, then the second ones, and so on.
 
     Args:
-        images: `(batch, channels, height, width)`, uint8 or float in 0 to 1.
-            Of float64 the views are made in float64, of all else in float32.
-        samples: `(batch,)` int64, the samples' numbers in the data: with seed and epoch they
-            determine the views, whatever the batch.
-        config: how far a view may differ.
-        seed, epoch: of the run; epoch may be a tensor on the device, so that a compiled or recorded
-            step need not be made anew for each.
-        views: how many of each sample.
+        images: `(batch, channels, height, width)`, uint8 or floats from 0 to 1. Views of float64 images are computed
+            in float64, all others in float32.
+        samples: `(batch,)` int64, the samples' row numbers in the data: with seed and epoch they determine the views,
+            whatever the batch.
+        config: how far a view may differ from its image.
+        seed: the seed of the run.
+        epoch: the epoch; may be a tensor on the device, so that a compiled step works for all epochs.
+        views: number of views per sample.
 
     Returns:
-        `(views * batch, channels, height, width)` in 0 to 1, of the side `config.size` if that is set.
+        `(views * batch, channels, height, width)` from 0 to 1, with sides of `config.size` pixels if that is set.
 
     Example:
         >>> images = torch.rand(3, 3, 8, 8)
@@ -32,22 +32,22 @@ def random_views(
         torch.Size([6, 3, 8, 8])
     """
     number = torch.arange(views, device=samples.device).repeat_interleave(len(samples))
-    drawn = draw(config, samples.repeat(views), number, seed, epoch, images.shape[1:], _working(images))
+    drawn = draw(config, samples.repeat(views), number, seed, epoch, images.shape[1:], _dtype(images))
     return make_views(images.repeat(views, 1, 1, 1), drawn, config)
 
 
 def make_views(images: Tensor, drawn: Drawn, config: ViewConfig) -> Tensor:
-    """One view of each image, made with these parameters.
+    """Make one view of each image with these parameters.
 
     Args:
-        images: `(views, channels, height, width)`, uint8 or float in 0 to 1.
-        drawn: the parameters, by `draw`.
-        config: decides which operations there are at all.
+        images: `(views, channels, height, width)`, uint8 or floats from 0 to 1.
+        drawn: the parameters, from `draw`.
+        config: decides which operations are applied.
 
     Returns:
-        Floats in 0 to 1, of the side `config.size` if that is set.
+        Floats from 0 to 1, with sides of `config.size` pixels if that is set.
     """
-    x = images.to(_working(images))
+    x = images.to(_dtype(images))
     x = x / 255 if images.dtype == torch.uint8 else x
     height, width = config.size or x.shape[2], config.size or x.shape[3]
     colours = x.shape[1] == 3
@@ -72,8 +72,8 @@ def make_views(images: Tensor, drawn: Drawn, config: ViewConfig) -> Tensor:
         x = _ops.solarise(x, drawn.solarised)
     if drawn.noise is not None:
         x = x + config.noise * torch.special.ndtri(drawn.noise).view(x.shape)
-    return x.clamp(0, 1).contiguous()  # products leave rows before channels
+    return x.clamp(0, 1).contiguous()  # the matrix products leave rows before channels in memory
 
 
-def _working(images: Tensor) -> torch.dtype:
+def _dtype(images: Tensor) -> torch.dtype:
     return torch.float64 if images.dtype == torch.float64 else torch.float32

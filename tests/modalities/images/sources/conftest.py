@@ -5,7 +5,7 @@ from tests.modalities.images.sources.pictures import pixels, write
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """No test touches the user's own cache."""
+    """Keep tests away from the user's own cache."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("NONNEG_CACHE", str(folder))
     return folder

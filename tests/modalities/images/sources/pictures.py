@@ -1,4 +1,4 @@
-"""Images and collections of them for the tests."""
+"""Images and collections of images for the tests."""
 
 import io
 import tarfile
@@ -11,7 +11,7 @@ CLASSES = ("cat", "dog", "owl")
 
 
 def pixels(number: int, height: int = 6, width: int = 6) -> np.ndarray:
-    """Pixels that differ from number to number."""
+    """Return random pixels, different for each number."""
     return np.random.default_rng(number).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 

@@ -1,4 +1,4 @@
-"""Images that are arrays already: NumPy's files, arrays passed in, CIFAR's binary version."""
+"""Images that are arrays: in memory, in NumPy's files, and in CIFAR's binary files."""
 
 import io
 import pickle
@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from nonneg.errors import InputError
+from nonneg.modalities import UndividedError
 from nonneg.modalities.images import open_source
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 8, 8, 3), dtype=np.uint8)
 LABELS = np.array([0, 1, 2, 1, 0])
 
 
-def test_arrays_are_taken_as_they_are():
+def test_arrays_are_used_without_a_copy():
     source = open_source((IMAGES, LABELS))
     assert np.shares_memory(source.samples, IMAGES)
     assert source.labels.tolist() == LABELS.tolist()
@@ -30,13 +31,13 @@ def test_grey_images_get_one_channel():
 @pytest.mark.parametrize(
     ("images", "found"),
     [
-        (IMAGES.astype(np.float32), r"data holds float32 of shape \(5, 8, 8, 3\), expected uint8 images"),
-        (IMAGES.transpose(0, 3, 1, 2), r"uint8 of shape \(5, 3, 8, 8\), expected uint8 images"),
-        (IMAGES[0, 0], r"uint8 of shape \(8, 3\)"),
-        (IMAGES[:0], r"uint8 of shape \(0, 8, 8, 3\)"),
+        (IMAGES.astype(np.float32), r"data .*float32 .*\(5, 8, 8, 3\)"),
+        (IMAGES.transpose(0, 3, 1, 2), r"data .*uint8 .*\(5, 3, 8, 8\)"),
+        (IMAGES[0, 0], r"data .*uint8 .*\(8, 3\)"),
+        (IMAGES[:0], r"data .*uint8 .*\(0, 8, 8, 3\)"),
     ],
 )
-def test_other_arrays_are_refused(images, found):
+def test_arrays_of_another_type_or_shape_are_an_error(images, found):
     with pytest.raises(InputError, match=found):
         open_source(images)
 
@@ -44,24 +45,26 @@ def test_other_arrays_are_refused(images, found):
 @pytest.mark.parametrize(
     ("labels", "found"),
     [
-        (LABELS[:3], r"labels holds int64 of shape \(3,\), expected integers of shape \(5,\)"),
-        (LABELS / 2, "labels holds float64"),
-        (LABELS - 3, "labels holds labels from -3 to -1, expected class numbers"),
+        (LABELS[:3], r"labels .*int64 .*\(3,\).*\(5,\)"),
+        (LABELS / 2, "labels .*float64"),
+        (LABELS - 3, "labels .*-3 to -1"),
     ],
 )
-def test_labels_that_do_not_fit_are_refused(labels, found):
+def test_labels_of_another_type_shape_or_range_are_an_error(labels, found):
     with pytest.raises(InputError, match=found):
         open_source((IMAGES, labels))
 
 
-def test_an_array_is_one_split_and_keeps_its_size():
-    with pytest.raises(InputError, match="an array is not divided into splits"):
+def test_an_array_has_no_test_split():
+    with pytest.raises(UndividedError, match="'test'"):
         open_source(IMAGES, "test")
-    with pytest.raises(InputError, match="image_size is 4, but array/train is an array of 8 x 8 images"):
-        open_source(IMAGES, image_size=4)
 
 
-def test_a_npy_file_is_mapped_not_read(tmp_path, cache):
+def test_an_array_keeps_its_size():
+    assert open_source(IMAGES, image_size=4).samples.shape == IMAGES.shape
+
+
+def test_a_npy_file_is_memory_mapped(tmp_path, cache):
     np.save(tmp_path / "a.npy", IMAGES)
     source = open_source(tmp_path / "a.npy")
     assert isinstance(source.samples, np.memmap)
@@ -75,7 +78,7 @@ def test_a_npy_file_is_mapped_not_read(tmp_path, cache):
     "names", [("images", "labels"), ("x", "y"), ("x_train", "y_train"), ("train_images", "train_labels")]
 )
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_a_npz_file_by_the_usual_names(tmp_path, names, save):
+def test_arrays_of_a_npz_file_are_found_by_their_usual_names(tmp_path, names, save):
     save(tmp_path / "a.npz", **dict(zip(names, (IMAGES, LABELS), strict=True)))
     source = open_source(tmp_path / "a.npz")
     np.testing.assert_array_equal(source.samples, IMAGES)
@@ -86,7 +89,7 @@ def test_a_npz_file_with_splits(tmp_path):
     np.savez(tmp_path / "a.npz", x_train=IMAGES, y_train=LABELS, x_test=IMAGES[:2], y_test=LABELS[:2])
     source = open_source(tmp_path / "a.npz", "test")
     assert (len(source), source.name, source.ids[1]) == (2, "a/test", "test-000001")
-    with pytest.raises(InputError, match="has no split 'extra', expected one of test, train"):
+    with pytest.raises(InputError, match=r"split 'extra'.*test, train"):
         open_source(tmp_path / "a.npz", "extra")
 
 
@@ -99,28 +102,28 @@ def test_a_folder_of_npy_files(tmp_path):
     assert source.labels.tolist() == [0, 1]
 
 
-def test_labels_of_a_folder_that_do_not_fit_are_refused_by_file(tmp_path):
+def test_an_error_in_the_labels_of_a_folder_names_the_file(tmp_path):
     np.save(tmp_path / "images.npy", IMAGES)
     np.save(tmp_path / "labels.npy", LABELS[:2])
-    with pytest.raises(InputError, match=r"/labels.npy holds int64 of shape \(2,\), expected integers of shape \(5,\)"):
+    with pytest.raises(InputError, match=r"/labels\.npy .*int64 .*\(2,\).*\(5,\)"):
         open_source(tmp_path)
 
 
-def test_no_pickle_is_read(tmp_path):
+def test_pickles_are_not_read(tmp_path):
     np.save(tmp_path / "a.npy", np.array([{}], dtype=object), allow_pickle=True)
     np.savez(tmp_path / "b.npz", images=np.array([{}], dtype=object))
     for name in ("a.npy", "b.npz"):
-        with pytest.raises(InputError, match=rf"{name}.* is damaged or not a plain"):
+        with pytest.raises(InputError, match=rf"{name}.* is damaged"):
             open_source(tmp_path / name)
 
 
-def test_damaged_and_foreign_numpy_files_are_refused_by_name(tmp_path):
+def test_errors_name_damaged_and_unsuitable_numpy_files(tmp_path):
     np.save(tmp_path / "a.npy", IMAGES)
     (tmp_path / "a.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:200])
     with pytest.raises(InputError, match=r"a.npy is damaged"):
         open_source(tmp_path / "a.npy")
     np.savez(tmp_path / "b.npz", weights=LABELS)
-    with pytest.raises(InputError, match=r"b.npz holds weights, expected images \(or x, x_train, train_images\)"):
+    with pytest.raises(InputError, match=r"b\.npz .*weights.*images.*x_train"):
         open_source(tmp_path / "b.npz")
 
 
@@ -145,7 +148,7 @@ def write_cifar(root, files, label_bytes):
     return root
 
 
-def test_cifar_10_binary_from_its_folder_or_the_parent(tmp_path):
+def test_cifar_10_opens_from_its_folder_or_the_parent(tmp_path):
     root = write_cifar(tmp_path / "cifar-10-batches-bin", CIFAR_10, 1)
     for given in (root, tmp_path):
         source = open_source(given)
@@ -158,7 +161,7 @@ def test_cifar_10_binary_from_its_folder_or_the_parent(tmp_path):
         np.testing.assert_array_equal(open_source(given, "test").samples, cifar_images(3, 5))
 
 
-def test_cifar_100_binary_has_the_fine_labels(tmp_path):
+def test_cifar_100_has_the_fine_labels(tmp_path):
     source = open_source(write_cifar(tmp_path / "cifar-100-binary", CIFAR_100, 2), "test")
     np.testing.assert_array_equal(source.samples, cifar_images(3, 1))
     assert source.labels.tolist() == [0, 1, 2]
@@ -166,7 +169,7 @@ def test_cifar_100_binary_has_the_fine_labels(tmp_path):
     assert len(source.label_names) == 100
 
 
-def test_cifar_10_binary_from_the_original_archive(tmp_path):
+def test_cifar_10_opens_from_the_original_archive(tmp_path):
     root = write_cifar(tmp_path / "d" / "cifar-10-batches-bin", CIFAR_10, 1)
     with tarfile.open(tmp_path / "cifar-10-binary.tar.gz", "w:gz") as tar:
         tar.add(root, root.name)
@@ -175,7 +178,7 @@ def test_cifar_10_binary_from_the_original_archive(tmp_path):
     assert source.label_names == tuple(CLASSES_10)
 
 
-def test_pickled_cifar_is_refused_without_being_read(tmp_path):
+def test_pickled_cifar_is_an_error_and_is_not_read(tmp_path):
     root = tmp_path / "cifar-10-batches-py"
     root.mkdir()
     for name in ("data_batch_1", "test_batch", "batches.meta"):
@@ -183,45 +186,43 @@ def test_pickled_cifar_is_refused_without_being_read(tmp_path):
     with tarfile.open(tmp_path / "cifar-10-python.tar.gz", "w:gz") as tar:
         tar.add(root, root.name)
     for given in (root, tmp_path, tmp_path / "cifar-10-python.tar.gz"):
-        with pytest.raises(InputError, match=r"Python version of cifar-10, which is pickled .* get the binary version"):
+        with pytest.raises(InputError, match=r"cifar-10.*pickle.*cifar-10-batches-bin"):
             open_source(given)
 
 
-def test_incomplete_or_damaged_cifar_is_refused_by_file(tmp_path):
+def test_errors_in_cifar_name_the_file(tmp_path):
     root = write_cifar(tmp_path / "cifar-10-batches-bin", CIFAR_10, 1)
     content = (root / "data_batch_3.bin").read_bytes()
     (root / "data_batch_3.bin").write_bytes(content[:-1])
-    with pytest.raises(
-        InputError, match=r"data_batch_3.bin is damaged: it has 12,291 bytes, expected a multiple of 3,073"
-    ):
+    with pytest.raises(InputError, match=r"data_batch_3\.bin is damaged.*12,291.*3,073"):
         open_source(root)
     (root / "data_batch_3.bin").write_bytes(b"\x63" + content[1:])
-    with pytest.raises(InputError, match=r"data_batch_3.bin is damaged: it holds the label 99, expected 0 to 9"):
+    with pytest.raises(InputError, match=r"data_batch_3\.bin is damaged.*99.*0 to 9"):
         open_source(root)
     (root / "data_batch_3.bin").unlink()
-    with pytest.raises(InputError, match=r"has no data_batch_3.bin, expected data_batch_1.bin, "):
+    with pytest.raises(InputError, match=r"has no data_batch_3\.bin.*data_batch_1\.bin, "):
         open_source(root)
-    with pytest.raises(InputError, match="has no split 'val', expected one of train, test"):
+    with pytest.raises(InputError, match=r"split 'val'.*train, test"):
         open_source(root, "val")
 
 
-def test_a_tar_of_something_else_is_not_taken_for_cifar(tmp_path):
+def test_a_tar_of_other_data_is_not_mistaken_for_cifar(tmp_path):
     with tarfile.open(tmp_path / "a.tar", "w") as tar:
         member = tarfile.TarInfo("data_batch_1.bin")
         member.size = 3
         tar.addfile(member, io.BytesIO(b"abc"))
-    with pytest.raises(InputError, match=r"a.tar holds no image"):
+    with pytest.raises(InputError, match=r"a\.tar holds no image"):
         open_source(tmp_path / "a.tar")
 
 
-def test_labels_of_different_lengths_are_refused():
-    with pytest.raises(InputError, match=r"labels holds .*inhomogeneous.*, expected integers of shape \(5,\)"):
+def test_labels_of_different_lengths_are_an_error():
+    with pytest.raises(InputError, match=r"labels .*\(5,\)"):
         open_source((IMAGES, [[0], [1, 2], [0], [1], [0]]))
 
 
-def test_an_empty_npz_file_is_said_to_hold_nothing(tmp_path):
+def test_an_empty_npz_file_is_an_error(tmp_path):
     np.savez(tmp_path / "a.npz")
-    with pytest.raises(InputError, match=r"a.npz holds nothing, expected images"):
+    with pytest.raises(InputError, match=r"a\.npz holds nothing.*images"):
         open_source(tmp_path / "a.npz")
 
 
@@ -233,9 +234,9 @@ def test_an_empty_npz_file_is_said_to_hold_nothing(tmp_path):
         ("cifar-100-binary", CIFAR_100, 2, "train.bin"),
     ],
 )
-def test_a_missing_file_of_cifar_is_named_whichever_it_is(tmp_path, folder, files, label_bytes, missing):
+def test_an_error_names_any_missing_file_of_cifar(tmp_path, folder, files, label_bytes, missing):
     root = write_cifar(tmp_path / folder, files, label_bytes)
     (root / missing).unlink()
-    with pytest.raises(InputError, match=rf"{folder} has no {missing}, expected {missing}"):
+    with pytest.raises(InputError, match=rf"{folder} has no {missing}"):
         open_source(root)
     assert len(open_source(root, "test")) == 3

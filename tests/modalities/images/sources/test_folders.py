@@ -1,5 +1,5 @@
 import os
-import re
+import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from nonneg.errors import InputError
+from nonneg.modalities import UndividedError
 from nonneg.modalities.images import open_source
-from nonneg.modalities.images.sources._folder import Folder
 from tests.modalities.images.sources.pictures import CLASSES, class_folders, encoded, number_of, pixels, write
 
 
@@ -37,7 +37,7 @@ def test_a_flat_folder_has_no_labels(tmp_path):
     assert source.label_names == ()
 
 
-def test_the_class_is_the_first_folder_however_deep_the_image(tmp_path):
+def test_the_class_is_the_first_folder_of_the_path(tmp_path):
     write(tmp_path / "d" / "cat" / "siam" / "old" / "1.png", pixels(1))
     write(tmp_path / "d" / "dog" / "2.png", pixels(2))
     source = open_source(tmp_path / "d")
@@ -60,23 +60,23 @@ def test_a_class_has_the_same_number_in_every_split(tmp_path):
     assert source.labels.tolist() == [2]
 
 
-def test_without_split_folders_everything_is_train_and_other_splits_are_refused(tmp_path):
+def test_without_split_folders_everything_is_train(tmp_path):
     class_folders(tmp_path / "d", (".",))
     assert len(open_source(tmp_path / "d", "train")) == 9
-    with pytest.raises(InputError, match=r"d is not divided into splits, so split is train \(all of it\), not 'test'"):
+    with pytest.raises(UndividedError, match=r"/d .*'test'.*train"):
         open_source(tmp_path / "d", "test")
 
 
-def test_an_absent_split_is_refused_naming_those_there_are(tmp_path):
+def test_the_error_for_a_missing_split_lists_those_that_exist(tmp_path):
     class_folders(tmp_path / "d", ("train", "test"))
-    with pytest.raises(InputError, match="has no split 'val', expected one of test, train"):
+    with pytest.raises(InputError, match=r"split 'val'.*test, train"):
         open_source(tmp_path / "d", "val")
 
 
-def test_images_both_directly_and_in_class_folders_are_refused_naming_one_of_each(tmp_path):
+def test_images_both_outside_and_inside_class_folders_are_an_error_that_names_one_of_each(tmp_path):
     write(tmp_path / "d" / "cat" / "1.png", pixels(1))
     write(tmp_path / "d" / "loose.png", pixels(2))
-    with pytest.raises(InputError, match=r"both directly \(loose.png\) and in folders \(cat/1.png\)"):
+    with pytest.raises(InputError, match=r"loose\.png.*cat/1\.png"):
         open_source(tmp_path / "d")
 
 
@@ -87,20 +87,20 @@ def test_hidden_files_and_other_files_are_ignored(tmp_path):
     assert open_source(tmp_path / "d").ids == ("1.png",)
 
 
-def test_a_folder_without_images_is_refused_with_what_is_accepted(tmp_path):
+def test_the_error_for_a_folder_without_images_lists_what_is_accepted(tmp_path):
     (tmp_path / "notes.txt").write_text("nothing here")
-    with pytest.raises(InputError, match=r"holds no image, expected a folder of images .* CIFAR's binary version"):
+    with pytest.raises(InputError, match=r"holds no image.*folder.*CIFAR"):
         open_source(tmp_path)
 
 
-def test_a_split_without_images_is_refused_by_its_folder(tmp_path):
+def test_the_error_for_a_split_without_images_names_its_folder(tmp_path):
     class_folders(tmp_path / "d", ("train",))
     (tmp_path / "d" / "test").mkdir()
     with pytest.raises(InputError, match="d/test holds no image"):
         open_source(tmp_path / "d", "test")
 
 
-def test_links_are_followed_once(tmp_path):
+def test_links_are_followed_without_loops(tmp_path):
     write(tmp_path / "elsewhere" / "1.png", pixels(1))
     root = tmp_path / "d"
     (root / "cat").mkdir(parents=True)
@@ -120,26 +120,25 @@ def test_names_that_are_not_utf8_become_different_valid_ids(tmp_path):
     assert "grün\n.png" in ids
 
 
-def test_opening_by_relative_path_or_text_is_the_same_data(tmp_path, monkeypatch):
+def test_relative_and_absolute_paths_share_a_cache(tmp_path, monkeypatch):
     class_folders(tmp_path / "d")
     monkeypatch.chdir(tmp_path)
     assert open_source("d").samples.filename == open_source(tmp_path / "d").samples.filename
 
 
-def test_what_is_not_there_or_no_data_is_refused_in_one_sentence(tmp_path):
+def test_errors_for_missing_and_unknown_data_name_it_and_what_is_accepted(tmp_path):
     write(tmp_path / "one.png", pixels(1))
     (tmp_path / "empty.tar").touch()
-    for name, found in [("one.png", "none of the kinds"), ("empty.tar", "none of the kinds"), ("gone", "data is ")]:
-        with pytest.raises(InputError, match=found) as caught:
+    for name in ("one.png", "empty.tar", "gone"):
+        with pytest.raises(InputError, match=rf"{name}.* a folder of images"):
             open_source(tmp_path / name)
-        assert re.search(r"expected .*a folder of images", str(caught.value))
-    with pytest.raises(InputError, match="data is a int, expected a name, a path"):
+    with pytest.raises(InputError, match=r"data is a int.*path"):
         open_source(3)
-    with pytest.raises(InputError, match="image_size is -1, expected 0"):
+    with pytest.raises(InputError, match="image_size is -1"):
         open_source(tmp_path, image_size=-1)
 
 
-def test_labels_follow_their_images_through_take(tmp_path):
+def test_take_selects_images_and_their_labels(tmp_path):
     source = open_source(class_folders(tmp_path / "d"), "train")
     taken = source.take(np.array([8, 0]))
     assert [number_of(sample) for sample in taken.ids] == [8, 0]
@@ -148,7 +147,7 @@ def test_labels_follow_their_images_through_take(tmp_path):
 
 
 @pytest.mark.parametrize("other", ["annotations/1.xml", "__MACOSX/._1.png", "docs/.cache/1.png"])
-def test_a_folder_without_images_beside_the_splits_changes_nothing(tmp_path, other):
+def test_a_folder_without_images_beside_the_splits_is_ignored(tmp_path, other):
     class_folders(tmp_path / "d", ("train",))
     write(tmp_path / "d" / other, pixels(1))
     source = open_source(tmp_path / "d")
@@ -156,10 +155,10 @@ def test_a_folder_without_images_beside_the_splits_changes_nothing(tmp_path, oth
     assert source.ids[0] == "train/cat/000.png"
 
 
-def test_a_split_beside_a_folder_of_images_that_is_none_is_refused(tmp_path):
+def test_a_split_beside_a_class_folder_is_an_error(tmp_path):
     class_folders(tmp_path / "d", ("train",))
     write(tmp_path / "d" / "extra" / "1.png", pixels(1))
-    with pytest.raises(InputError, match=r"d holds both train, .* and extra, which is none, expected either class"):
+    with pytest.raises(InputError, match=r"/d holds both train.* extra"):
         open_source(tmp_path / "d")
 
 
@@ -171,15 +170,15 @@ def test_a_class_may_be_called_train(tmp_path):
 
 def test_hidden_folders_are_not_searched_for_images(tmp_path):
     write(tmp_path / "d" / ".thumbnails" / "1.png", pixels(1))
-    with pytest.raises(InputError, match=r"d holds no image, expected a folder of images"):
+    with pytest.raises(InputError, match="/d holds no image"):
         open_source(tmp_path / "d")
 
 
-def test_file_names_do_not_break_the_sentence(tmp_path):
+def test_unprintable_file_names_are_escaped_in_errors(tmp_path):
     folder = tmp_path / os.fsdecode(b"two\nlines \xff")
     write(folder / "a\nb.png", pixels(1))
     write(folder / "c" / "d.png", pixels(1))
-    with pytest.raises(InputError, match=r"two\\nlines \\xff holds images both directly \(a\\nb.png\)") as caught:
+    with pytest.raises(InputError, match=r"two\\nlines \\xff .*a\\nb\.png") as caught:
         open_source(folder)
     assert str(caught.value).isprintable()
 
@@ -187,14 +186,14 @@ def test_file_names_do_not_break_the_sentence(tmp_path):
 def test_an_empty_name_is_not_the_current_folder(tmp_path, monkeypatch):
     write(tmp_path / "1.png", pixels(1))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=r"data is '', expected one of digits"):
+    with pytest.raises(InputError, match="data is ''"):
         open_source("")
 
 
 @pytest.mark.timeout(30)
-def test_a_pipe_is_refused_not_waited_for(tmp_path):
+def test_a_pipe_is_an_error_and_does_not_block(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match=r"pipe is neither a folder nor a regular file"):
+    with pytest.raises(InputError, match="/pipe is "):
         open_source(tmp_path / "pipe")
 
 
@@ -208,7 +207,7 @@ def write_table(path):
 
 @pytest.mark.parametrize(("name", "write_stray"), [("x.npy", write_array), ("labels.parquet", write_table)])
 @pytest.mark.parametrize("folder", [".", "train"])
-def test_an_array_or_table_without_images_does_not_hide_a_folder_of_them(tmp_path, folder, name, write_stray):
+def test_an_array_or_table_without_images_does_not_hide_a_folder_of_images(tmp_path, folder, name, write_stray):
     data = class_folders(tmp_path / "d", (folder,))
     write_stray(data / folder / name)
     source = open_source(data)
@@ -226,14 +225,14 @@ def write_encoded(path):
 @pytest.mark.parametrize(
     ("name", "write_other", "samples"), [("x.npy", write_images, 4), ("x.parquet", write_encoded, 1)]
 )
-def test_a_preview_picture_does_not_hide_arrays_or_tables_of_images(tmp_path, name, write_other, samples):
+def test_a_preview_image_does_not_hide_arrays_or_tables_of_images(tmp_path, name, write_other, samples):
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets/preview.png").write_bytes(encoded(pixels(1)))
     write_other(tmp_path / name)
     assert len(open_source(tmp_path)) == samples
 
 
-def test_vectors_beside_tables_of_images_do_not_hide_them(tmp_path):
+def test_vectors_do_not_hide_tables_of_images(tmp_path):
     write_array(tmp_path / "x.npy")
     write_encoded(tmp_path / "train-00000-of-00001.parquet")
     assert len(open_source(tmp_path)) == 1
@@ -242,39 +241,39 @@ def test_vectors_beside_tables_of_images_do_not_hide_them(tmp_path):
 @pytest.mark.parametrize(
     ("name", "write_stray", "found"),
     [
-        ("x.npy", write_array, r"x.npy holds float32 of shape \(9, 5\), expected uint8 images"),
-        ("labels.parquet", write_table, r"image \(string\), label \(int64\), expected encoded images in a column"),
+        ("x.npy", write_array, r"x\.npy .*float32 .*\(9, 5\).*uint8"),
+        ("labels.parquet", write_table, r"labels\.parquet .*image \(string\), label \(int64\)"),
     ],
 )
-def test_an_array_or_table_without_images_is_refused_where_it_is_all_there_is(tmp_path, name, write_stray, found):
+def test_an_array_or_table_without_images_is_an_error_if_there_is_nothing_else(tmp_path, name, write_stray, found):
     write_stray(tmp_path / name)
     with pytest.raises(InputError, match=found):
         open_source(tmp_path)
 
 
-def test_a_damaged_table_is_not_taken_for_one_without_images(tmp_path):
+def test_a_damaged_table_beside_images_is_an_error(tmp_path):
     data = class_folders(tmp_path / "d", (".",))
     (data / "data.parquet").write_bytes(b"PAR1")
-    with pytest.raises(InputError, match=r"data.parquet is damaged or not Parquet"):
+    with pytest.raises(InputError, match=r"data\.parquet is damaged"):
         open_source(data)
 
 
-def changing(monkeypatch, change):
-    """Something happens to the files after they were listed and before they are read."""
-    read = Folder.read
+def change_while_reading(monkeypatch, change):
+    """Change files after the first image was read, when the free disk space is checked."""
+    disk_usage = shutil.disk_usage
 
-    def changed_before_reading(self, start):
+    def changed(path):
         change()
-        return read(self, start)
+        return disk_usage(path)
 
-    monkeypatch.setattr(Folder, "read", changed_before_reading)
+    monkeypatch.setattr(shutil, "disk_usage", changed)
 
 
-def test_a_file_that_goes_away_is_not_recorded_as_broken(tmp_path, monkeypatch):
+def test_a_file_that_disappears_is_not_recorded_as_broken(tmp_path, monkeypatch):
     root = class_folders(tmp_path / "d")
     moved = root / "train" / "dog" / "004.png"
-    changing(monkeypatch, lambda: moved.rename(tmp_path / "aside.png"))
-    with pytest.raises(InputError, match=r"train/dog/004.png changed while it was read: no such file"):
+    change_while_reading(monkeypatch, lambda: moved.rename(tmp_path / "aside.png"))
+    with pytest.raises(InputError, match=r"train/dog/004\.png changed"):
         open_source(root, skip_broken=True)
     monkeypatch.undo()
     (tmp_path / "aside.png").rename(moved)
@@ -282,8 +281,8 @@ def test_a_file_that_goes_away_is_not_recorded_as_broken(tmp_path, monkeypatch):
     assert (len(source), source.skipped) == (9, ())
 
 
-def test_a_file_that_is_replaced_is_not_taken_for_the_one_listed(tmp_path, monkeypatch):
+def test_a_file_that_is_replaced_while_the_data_is_read_is_an_error(tmp_path, monkeypatch):
     root = class_folders(tmp_path / "d")
-    changing(monkeypatch, lambda: write(root / "train" / "dog" / "004.png", pixels(500)))
-    with pytest.raises(InputError, match=r"train/dog/004.png changed while it was read, expected it as it was"):
+    change_while_reading(monkeypatch, lambda: write(root / "train" / "dog" / "004.png", pixels(500)))
+    with pytest.raises(InputError, match=r"train/dog/004\.png changed"):
         open_source(root)

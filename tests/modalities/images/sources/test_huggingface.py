@@ -1,4 +1,4 @@
-"""Datasets that the caller has opened, by a stand-in with the same surface: that library is not needed."""
+"""Hugging Face datasets, by a substitute with the same interface: that library is not needed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tests.modalities.images.sources.pictures import assert_same, encoded, pixel
 
 @dataclass
 class Dataset:
-    """Rows of images and labels, numbered; `_fingerprint` names the content, as in Hugging Face's own."""
+    """Rows of images and labels; `_fingerprint` identifies the content, as in Hugging Face's own."""
 
     rows: range
     split: str = "train"
@@ -26,15 +26,15 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, asked: int | str) -> Mapping[str, object] | list[int]:
-        if isinstance(asked, str):
+    def __getitem__(self, key: int | str) -> Mapping[str, object] | list[int]:
+        if isinstance(key, str):
             return [number % 3 for number in self.rows]
-        number = self.rows[asked]
+        number = self.rows[key]
         return {"image": {"bytes": encoded(pixels(number)), "path": None}, "label": number % 3}
 
 
 class Plain(Dataset):
-    """One that does not say what its content is: then the images themselves do."""
+    """A dataset without a fingerprint, which is then computed from the images."""
 
     _fingerprint = None
 
@@ -47,13 +47,13 @@ def test_rows_give_images_labels_and_ids():
 
 
 def parts(kind):
-    """Datasets of one name and split: a whole, a part of it, and the whole beside another split."""
+    """Return datasets of one name and split: a whole, a part of it, and the whole beside another split."""
     whole = kind(range(6))
     return whole, kind(range(2, 5)), {"train": whole, "test": kind(range(9), "test")}
 
 
 @pytest.mark.parametrize("kind", [Dataset, Plain])
-def test_datasets_of_the_same_name_do_not_remove_each_others_cache(kind):
+def test_datasets_of_the_same_name_keep_separate_caches(kind):
     sources = [open_source(data) for data in parts(kind)]
     assert [len(source) for source in sources] == [6, 3, 6]
     for source, data in zip(sources, parts(kind), strict=True):

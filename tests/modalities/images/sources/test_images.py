@@ -1,4 +1,4 @@
-"""Odd images look as a person would expect; broken ones are named."""
+"""Unusual images are decoded as a person would see them; errors name broken images."""
 
 import io
 import os
@@ -12,7 +12,6 @@ from PIL import Image
 
 from nonneg.errors import InputError
 from nonneg.modalities.images import open_source
-from nonneg.modalities.images.sources import _decode
 from tests.modalities.images.sources.pictures import encoded, pixels, write
 
 GREY = np.array([[0, 64, 128, 255]] * 3, np.uint8)
@@ -31,48 +30,48 @@ def rgb(grey):
     return np.repeat(grey[..., None], 3, axis=2)
 
 
-def test_grey(tmp_path):
+def test_grey_images_get_three_equal_channels(tmp_path):
     np.testing.assert_array_equal(opened(tmp_path / "d", Image.fromarray(GREY)), rgb(GREY))
 
 
-def test_black_and_white(tmp_path):
+def test_black_and_white_images_are_black_and_white(tmp_path):
     image = Image.fromarray(GREY).point(lambda value: 255 * (value > 100)).convert("1")
     np.testing.assert_array_equal(opened(tmp_path / "d", image), rgb(np.where(GREY > 100, 255, 0)))
 
 
 @pytest.mark.parametrize("kind", ["PNG", "TIFF"])
-def test_sixteen_bits_are_scaled_not_clipped(tmp_path, kind):
+def test_16_bit_images_are_scaled_not_clipped(tmp_path, kind):
     image = Image.fromarray(GREY.astype(np.uint16) * 257)
     np.testing.assert_array_equal(opened(tmp_path / "d", image, kind), rgb(GREY))
 
 
-def test_thirty_two_bit_integers_are_scaled(tmp_path):
+def test_32_bit_integers_are_scaled(tmp_path):
     image = Image.fromarray(GREY.astype(np.int32) * 257)
     np.testing.assert_array_equal(opened(tmp_path / "d", image, "TIFF"), rgb(GREY))
 
 
 @pytest.mark.parametrize("white", [1.0, 255.0, 65535.0])
-def test_floats_are_scaled_by_the_range_they_lie_in(tmp_path, white):
+def test_floats_are_scaled_by_the_usual_range_that_holds_them(tmp_path, white):
     image = Image.fromarray((GREY / 255 * white).astype(np.float32))
     np.testing.assert_array_equal(opened(tmp_path / "d", image, "TIFF"), rgb(GREY))
 
 
-def test_floats_of_no_usual_range_go_from_black_to_white(tmp_path):
+def test_floats_of_an_unusual_range_are_stretched_from_black_to_white(tmp_path):
     found = opened(tmp_path / "d", Image.fromarray((GREY / 255 * 7 - 3).astype(np.float32)), "TIFF")
     np.testing.assert_array_equal(found, rgb(GREY))
 
 
-def test_alpha_is_laid_over_white(tmp_path):
+def test_transparency_becomes_white(tmp_path):
     image = Image.fromarray(np.dstack([GREY, GREY, GREY, ALPHA]))
     np.testing.assert_array_equal(opened(tmp_path / "d", image), rgb(OVER_WHITE))
 
 
-def test_grey_with_alpha_is_laid_over_white(tmp_path):
+def test_transparency_of_grey_images_becomes_white(tmp_path):
     image = Image.merge("LA", [Image.fromarray(GREY), Image.fromarray(ALPHA)])
     np.testing.assert_array_equal(opened(tmp_path / "d", image), rgb(OVER_WHITE))
 
 
-def test_palette(tmp_path):
+def test_palette_images_get_their_colours(tmp_path):
     image = Image.new("P", (2, 1))
     image.putpalette([10, 20, 30, 200, 100, 50])
     image.putdata([1, 0])
@@ -80,7 +79,7 @@ def test_palette(tmp_path):
 
 
 @pytest.mark.parametrize("transparency", [0, b"\x00\xff"])
-def test_palette_with_transparency_is_laid_over_white(tmp_path, transparency):
+def test_transparency_of_palette_images_becomes_white(tmp_path, transparency):
     image = Image.new("P", (2, 1))
     image.putpalette([10, 20, 30, 200, 100, 50])
     image.putdata([1, 0])
@@ -88,30 +87,30 @@ def test_palette_with_transparency_is_laid_over_white(tmp_path, transparency):
     assert found.tolist() == [[[200, 100, 50], [255, 255, 255]]]
 
 
-def test_a_transparent_colour_is_white(tmp_path):
+def test_a_transparent_colour_becomes_white(tmp_path):
     found = opened(tmp_path / "d", Image.fromarray(rgb(GREY)), transparency=(64, 64, 64))
     np.testing.assert_array_equal(found, rgb(np.where(GREY == 64, 255, GREY)))
 
 
-def test_cmyk(tmp_path):
+def test_cmyk_images_become_rgb(tmp_path):
     image = Image.new("CMYK", (16, 16), (0, 255, 255, 0))
     assert np.abs(opened(tmp_path / "d", image, "JPEG", quality=95).astype(int) - [255, 0, 0]).max() < 12
 
 
 def test_rotation_in_exif_is_applied(tmp_path):
     exif = Image.Exif()
-    exif[0x0112] = 6  # to be turned right by 90 degrees
+    exif[0x0112] = 6  # rotate clockwise by 90 degrees
     found = opened(tmp_path / "d", Image.fromarray(pixels(1, 4, 8)), exif=exif)
     np.testing.assert_array_equal(found, np.rot90(pixels(1, 4, 8), -1))
 
 
-def test_of_an_animation_the_first_frame_is_taken(tmp_path):
+def test_the_first_frame_of_an_animation_is_used(tmp_path):
     frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "lime", "blue")]
     found = opened(tmp_path / "d", frames[0], "GIF", save_all=True, append_images=frames[1:])
     assert (found == [255, 0, 0]).all()
 
 
-def test_a_picture_under_another_formats_suffix_is_read(tmp_path):
+def test_an_image_with_the_suffix_of_another_format_is_decoded(tmp_path):
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "png.jpg").write_bytes(encoded(pixels(1)))
     np.testing.assert_array_equal(open_source(tmp_path / "d").samples[0], pixels(1))
@@ -129,12 +128,12 @@ def test_image_size_resizes_the_shorter_side_and_cuts_out_the_centre(tmp_path, h
     assert np.abs(found.astype(int) - expected).max() <= 1
 
 
-def test_a_line_of_pixels_resizes_without_filling_memory(tmp_path):
+def test_a_very_oblong_image_is_resized_in_little_memory(tmp_path):
     write(tmp_path / "d" / "a.png", np.zeros((50_000, 1, 3), np.uint8))
     assert open_source(tmp_path / "d", image_size=224).samples.shape == (1, 224, 224, 3)
 
 
-def test_decoding_a_jpeg_at_reduced_size_shows_no_difference(tmp_path):
+def test_decoding_a_jpeg_at_reduced_size_makes_no_visible_difference(tmp_path):
     (tmp_path / "d").mkdir()
     photograph = Image.fromarray(pixels(5, 40, 60)).resize((1200, 800), Image.Resampling.BICUBIC)
     photograph.save(tmp_path / "d" / "a.jpg", quality=90)
@@ -145,11 +144,11 @@ def test_decoding_a_jpeg_at_reduced_size_shows_no_difference(tmp_path):
     assert difference.max() < 12
 
 
-def test_different_sizes_are_refused_naming_two_files_and_the_way_out(tmp_path, cache):
+def test_different_image_sizes_are_an_error_that_names_two_files_and_the_option(tmp_path, cache):
     write(tmp_path / "d" / "a.png", pixels(1, 6, 8))
     write(tmp_path / "d" / "b.png", pixels(1, 6, 8))
     write(tmp_path / "d" / "c.png", pixels(1, 5, 8))
-    with pytest.raises(InputError, match=r"a.png is 8 x 6 and c.png is 8 x 5; choose one size, .* --image-size 224"):
+    with pytest.raises(InputError, match=r"a\.png is 8 x 6.*c\.png is 8 x 5.*--image-size"):
         open_source(tmp_path / "d")
     assert not list(cache.rglob("images.npy"))
     assert open_source(tmp_path / "d", image_size=5).samples.shape == (3, 5, 5, 3)
@@ -169,7 +168,7 @@ def bomb() -> bytes:
 
 
 def tiff(rows: bytes, width, height, bits, photometric, sample_format) -> bytes:
-    """Little-endian and uncompressed, as the specification writes it."""
+    """Return an uncompressed little-endian TIFF, by its specification."""
     tags = {256: width, 257: height, 258: bits, 259: 1, 262: photometric, 273: 8, 277: 1, 278: height}
     tags |= {279: len(rows), 339: sample_format}
     entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
@@ -182,13 +181,13 @@ def opened_file(folder, name, content):
     return open_source(folder).samples[0]
 
 
-def test_thirty_two_bits_without_a_sign_are_not_turned_round(tmp_path):
+def test_unsigned_32_bit_integers_are_not_treated_as_signed(tmp_path):
     values = GREY.astype(np.uint32) * 0x01010101
     found = opened_file(tmp_path / "d", "a.tif", tiff(values.tobytes(), 4, 3, 32, 1, 1))
     np.testing.assert_array_equal(found, rgb(GREY))
 
 
-def test_twelve_bits_are_scaled(tmp_path):
+def test_12_bit_images_are_scaled(tmp_path):
     packed = bytes([0x00, 0x08, 0x00, 0xFF, 0xF0, 0x00])  # 0, 2048, 4095, 0
     found = opened_file(tmp_path / "d", "a.tif", tiff(packed, 4, 1, 12, 1, 1))
     assert found[0, :, 0].tolist() == [0, 128, 255, 0]
@@ -198,7 +197,7 @@ def test_twelve_bits_are_scaled(tmp_path):
     ("values", "bits", "sample_format"),
     [(GREY, 8, 1), (GREY.astype(np.uint16) * 257, 16, 1), ((GREY / 255).astype(np.float32), 32, 3)],
 )
-def test_white_may_be_zero_at_any_depth(tmp_path, values, bits, sample_format):
+def test_images_where_0_is_white_are_inverted_at_any_depth(tmp_path, values, bits, sample_format):
     found = opened_file(tmp_path / "d", "a.tif", tiff(values.tobytes(), 4, 3, bits, 0, sample_format))
     np.testing.assert_array_equal(found, rgb(255 - GREY))
 
@@ -213,14 +212,14 @@ def test_white_may_be_zero_at_any_depth(tmp_path, values, bits, sample_format):
         (1, b"\x40", 0, [255, 255, 255]),
     ],
 )
-def test_a_transparent_grey_is_white_at_any_depth(tmp_path, bits, row, transparent, shown):
+def test_a_transparent_grey_becomes_white_at_any_depth(tmp_path, bits, row, transparent, shown):
     found = opened_file(tmp_path / "d", "a.png", png(3, 1, bits, 0, b"\x00" + row, [transparent]))
     assert found[0, :, 0].tolist() == shown
 
 
-def test_a_transparent_colour_of_sixteen_bits_is_refused_not_mistaken(tmp_path):
+def test_a_transparent_16_bit_colour_is_an_error(tmp_path):
     content = png(2, 1, 16, 2, b"\x00" + b"\x12\x34" * 3 + b"\x34\x00" * 3, [0x1234] * 3)
-    with pytest.raises(InputError, match=r"a.png \(16-bit colours of which one is transparent, and only 8 bits"):
+    with pytest.raises(InputError, match=r"a\.png \(16-bit colours"):
         opened_file(tmp_path / "d", "a.png", content)
 
 
@@ -236,7 +235,7 @@ REASONS = {
 
 @pytest.fixture
 def partly_broken(tmp_path):
-    """Three whole images and one of each broken kind."""
+    """Three intact images and one of each broken kind."""
     folder = tmp_path / "d"
     for number in range(3):
         write(folder / f"{number}.png", pixels(number))
@@ -246,19 +245,19 @@ def partly_broken(tmp_path):
     (folder / "gone.png").symlink_to(folder / "nowhere.png")
     (folder / "half.jpg").write_bytes(whole[: len(whole) // 2])
     os.mkfifo(folder / "pipe.png")
-    (folder / "text.jpg").write_bytes(b"this is not a picture")
+    (folder / "text.jpg").write_bytes(b"this is not an image")
     return folder
 
 
 @pytest.mark.parametrize("name", REASONS)
-def test_each_kind_of_broken_image_is_named_with_its_reason(partly_broken, name):
+def test_an_error_names_each_kind_of_broken_image_with_its_reason(partly_broken, name):
     for other in set(REASONS) - {name}:
         (partly_broken / other).unlink()
-    with pytest.raises(InputError, match=rf"1 of 4 images cannot be decoded: {name} \({REASONS[name]}"):
+    with pytest.raises(InputError, match=rf"1 of 4 images.*{name} \({REASONS[name]}"):
         open_source(partly_broken)
 
 
-def test_a_file_without_permission_is_broken_until_it_has_it(tmp_path):
+def test_an_unreadable_file_is_broken_until_it_becomes_readable(tmp_path):
     write(tmp_path / "d" / "a.png", pixels(1))
     write(tmp_path / "d" / "b.png", pixels(2))
     (tmp_path / "d" / "b.png").chmod(0)
@@ -273,17 +272,15 @@ def test_broken_images_are_counted_and_the_first_five_listed(partly_broken, cach
     with pytest.raises(InputError) as caught:
         open_source(partly_broken)
     message = str(caught.value)
-    assert message.startswith("6 of 9 images cannot be decoded: bomb.png (more than")
+    assert message.startswith("6 of 9 images")
     [listed] = cache.rglob("broken.txt")
-    assert message.endswith(
-        f"and 1 more (all of them are in {listed}); mend or remove them, or leave them out with --skip-broken"
-    )
+    assert "1 more" in message and str(listed) in message and "--skip-broken" in message
     assert [name in message for name in REASONS] == [True] * 5 + [False]
     assert not list(cache.rglob("meta.json"))
 
 
 @pytest.mark.parametrize("skip_broken", [False, True])
-def test_every_broken_image_is_in_a_file_with_its_reason_until_all_can_be_read(partly_broken, cache, skip_broken):
+def test_a_file_lists_every_broken_image_with_its_reason_while_there_are_any(partly_broken, cache, skip_broken):
     (partly_broken / "two\nlines.png").touch()
     for _ in range(2):  # decoded, then from the cache
         with nullcontext() if skip_broken else pytest.raises(InputError):
@@ -298,16 +295,17 @@ def test_every_broken_image_is_in_a_file_with_its_reason_until_all_can_be_read(p
     assert not list(cache.rglob("broken.txt"))
 
 
-def test_where_the_list_of_broken_images_cannot_be_written_the_sentence_does_without(partly_broken, cache):
+def test_the_error_does_not_mention_a_list_of_broken_images_that_could_not_be_written(partly_broken, cache):
     open_source(partly_broken, skip_broken=True)
     [listed] = cache.rglob("broken.txt")
     listed.unlink()
     listed.mkdir()
-    with pytest.raises(InputError, match=r"6 of 9 images cannot be decoded: .* and 1 more; mend or remove them"):
+    with pytest.raises(InputError, match="6 of 9 images") as caught:
         open_source(partly_broken)
+    assert "1 more" in str(caught.value) and "broken.txt" not in str(caught.value)
 
 
-def test_broken_images_are_left_out_and_recorded_if_asked(partly_broken):
+def test_broken_images_are_left_out_and_recorded_with_skip_broken(partly_broken):
     for _ in range(2):  # decoded, then from the cache
         source = open_source(partly_broken, skip_broken=True)
         assert source.skipped == tuple(REASONS)
@@ -317,7 +315,7 @@ def test_broken_images_are_left_out_and_recorded_if_asked(partly_broken):
         open_source(partly_broken)
 
 
-def test_labels_keep_to_their_images_where_some_are_left_out(tmp_path):
+def test_labels_stay_with_their_images_if_some_are_left_out(tmp_path):
     for number, name in enumerate(("cat/a", "cat/b", "dog/c", "owl/d")):
         write(tmp_path / "d" / f"{name}.png", pixels(number))
     (tmp_path / "d" / "cat" / "b.png").write_bytes(b"")
@@ -326,14 +324,14 @@ def test_labels_keep_to_their_images_where_some_are_left_out(tmp_path):
     assert source.take(np.array([0])).skipped == ("cat/b.png",)
 
 
-def test_only_broken_images_are_refused_even_if_they_may_be_skipped(tmp_path):
+def test_a_folder_of_only_broken_images_is_an_error_even_with_skip_broken(tmp_path):
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "a.png").write_bytes(b"")
-    with pytest.raises(InputError, match=r"1 of 1 images cannot be decoded: a.png \(empty\), expected at least one"):
+    with pytest.raises(InputError, match=r"1 of 1 images.*a\.png \(empty\)"):
         open_source(tmp_path / "d", skip_broken=True)
 
 
-def test_a_damaged_exif_does_not_make_an_image_broken(tmp_path):
+def test_an_image_with_damaged_exif_data_is_decoded(tmp_path):
     buffer = io.BytesIO()
     Image.fromarray(pixels(1)).save(buffer, "PNG", exif=b"Exif\x00\x00MM\x00*\x00\x00\xff\xff")
     (tmp_path / "d").mkdir()
@@ -342,51 +340,51 @@ def test_a_damaged_exif_does_not_make_an_image_broken(tmp_path):
 
 
 @pytest.mark.parametrize("white", [1.0, 255.0, 65535.0])
-def test_floats_that_overshoot_a_range_a_little_are_clipped_to_it(tmp_path, white):
+def test_floats_that_slightly_exceed_a_usual_range_are_clipped_to_it(tmp_path, white):
     values = np.array([[-0.05, 0, 0.5, 1, 1.02, 1.3]] * 3) * white
     found = opened(tmp_path / "d", Image.fromarray(values.astype(np.float32)), "TIFF")
     np.testing.assert_array_equal(found, rgb(np.array([[0, 0, 128, 255, 255, 255]] * 3)))
 
 
 @pytest.mark.parametrize(("value", "shown"), [(0, 0), (0.2, 51), (51, 51), (-5, 0), (1e30, 0)])
-def test_floats_that_are_all_the_same_have_a_colour(tmp_path, value, shown):
+def test_floats_that_are_all_equal_are_decoded(tmp_path, value, shown):
     found = opened(tmp_path / "d", Image.fromarray(np.full((3, 3), value, np.float32)), "TIFF")
     assert (found == shown).all()
 
 
-def test_infinities_are_black_and_white_and_no_number_is_black(tmp_path):
+def test_infinities_are_black_and_white_and_nan_is_black(tmp_path):
     values = np.array([[-np.inf, 0.2, 1, np.inf, np.nan]], np.float32)
     found = opened(tmp_path / "d", Image.fromarray(values), "TIFF")
     assert found[0, :, 0].tolist() == [0, 51, 255, 255, 0]
 
 
-def test_an_image_of_infinities_only_is_black_and_white(tmp_path):
+def test_an_image_of_only_infinities_is_black_and_white(tmp_path):
     found = opened(tmp_path / "d", Image.fromarray(np.array([[-np.inf, np.inf]], np.float32)), "TIFF")
     assert found[0, :, 0].tolist() == [0, 255]
 
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError("out of memory error when reading image file")])
-def test_an_image_for_which_memory_runs_out_is_not_recorded_as_broken(tmp_path, monkeypatch, error):
+def test_an_image_is_not_recorded_as_broken_if_memory_runs_out(tmp_path, monkeypatch, error):
     for number in range(3):
         write(tmp_path / "d" / f"{number}.png", pixels(number))
-    resized = _decode._resized
-    left = iter([True, False])
+    resize = Image.Image.resize
+    fits = iter([True, False])
 
-    def hungry(image, size):
-        if not next(left):
+    def resize_once(*args, **options):
+        if not next(fits):
             raise error
-        return resized(image, size)
+        return resize(*args, **options)
 
-    monkeypatch.setattr(_decode, "_resized", hungry)
-    with pytest.raises(InputError, match=r"memory ran out while decoding 1.png"):
-        open_source(tmp_path / "d", image_size=6, skip_broken=True)
-    monkeypatch.setattr(_decode, "_resized", resized)
+    with monkeypatch.context() as patch:
+        patch.setattr(Image.Image, "resize", resize_once)
+        with pytest.raises(InputError, match=r"memory .*1\.png"):
+            open_source(tmp_path / "d", image_size=6, skip_broken=True)
     assert open_source(tmp_path / "d", image_size=6, skip_broken=True).skipped == ()
 
 
-def test_a_file_longer_than_any_image_is_broken(tmp_path):
+def test_a_file_above_the_size_limit_is_broken(tmp_path):
     write(tmp_path / "d" / "a.png", pixels(1))
     with (tmp_path / "d" / "b.png").open("wb") as file:
         file.truncate(300 << 20)
-    with pytest.raises(InputError, match=r"1 of 2 images cannot be decoded: b.png \(314,572,800 bytes long\)"):
+    with pytest.raises(InputError, match=r"1 of 2 images.*b\.png \(314,572,800 bytes"):
         open_source(tmp_path / "d")

@@ -1,19 +1,14 @@
 import gzip
 import io
-import subprocess
+import shutil
 import tarfile
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from nonneg.errors import InputError
 from nonneg.modalities.images import open_source
-from nonneg.modalities.images.sources._tar import Tar
 from tests.modalities.images.sources.pictures import CLASSES, class_folders, encoded, number_of, pack, pixels, write
-
-CIFAR = Path(__file__).parents[3] / "shared" / "data" / "cifar10-jpeg.tar.xz"
 
 
 def assert_is_the_split(source, first):
@@ -28,7 +23,7 @@ def assert_is_the_split(source, first):
     ("suffix", "mode"), [("tar", "w"), ("tar.gz", "w:gz"), ("tar.bz2", "w:bz2"), ("tar.xz", "w:xz")]
 )
 @pytest.mark.parametrize("top", [".", "pets"])
-def test_a_tar_reads_like_its_folder(tmp_path, suffix, mode, top):
+def test_a_tar_opens_like_its_folder(tmp_path, suffix, mode, top):
     tar = pack(tmp_path / f"pets.{suffix}", class_folders(tmp_path / "d"), top, mode)
     assert_is_the_split(open_source(tar, "train"), 0)
     test = open_source(tar, "test")
@@ -37,7 +32,7 @@ def test_a_tar_reads_like_its_folder(tmp_path, suffix, mode, top):
     assert test.ids[0].removeprefix("pets/").startswith("test/")
 
 
-def test_a_tar_packed_with_zstandard(tmp_path):
+def test_a_tar_compressed_with_zstandard_opens(tmp_path):
     import pyarrow as pa
 
     tar = pack(tmp_path / "pets.tar", class_folders(tmp_path / "d"))
@@ -47,7 +42,7 @@ def test_a_tar_packed_with_zstandard(tmp_path):
     assert_is_the_split(open_source(packed, "train"), 0)
 
 
-def test_a_class_has_the_same_number_in_every_split_and_val_stands_for_test(tmp_path):
+def test_a_class_has_the_same_number_in_every_split_and_val_is_a_test_split(tmp_path):
     class_folders(tmp_path / "d", ("train",))
     write(tmp_path / "d" / "val" / "owl" / "900.png", pixels(900))
     source = open_source(pack(tmp_path / "d.tar", tmp_path / "d"), "test")
@@ -61,7 +56,7 @@ def test_a_flat_tar_has_no_labels(tmp_path):
     assert open_source(pack(tmp_path / "flat.tar", tmp_path / "d", "images")).labels is None
 
 
-def test_only_regular_files_count_and_no_link_or_path_is_followed(tmp_path):
+def test_only_regular_files_are_read_and_no_link_or_path_is_followed(tmp_path):
     secret = tmp_path / "secret.png"
     write(secret, pixels(7))
     with tarfile.open(tmp_path / "odd.tar", "w") as tar:
@@ -84,7 +79,7 @@ def test_only_regular_files_count_and_no_link_or_path_is_followed(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "odd.tar", "secret.png"]
 
 
-def test_a_file_that_is_there_twice_counts_as_its_last_version(tmp_path):
+def test_the_last_version_of_a_repeated_file_is_used(tmp_path):
     for number in (1, 2):
         write(tmp_path / "d" / "a.png", pixels(number))
         with tarfile.open(tmp_path / "twice.tar", "a") as tar:
@@ -94,47 +89,29 @@ def test_a_file_that_is_there_twice_counts_as_its_last_version(tmp_path):
     np.testing.assert_array_equal(source.samples[0], pixels(2))
 
 
-def test_a_damaged_tar_is_refused_by_name_and_leaves_nothing_to_open(tmp_path, cache):
+def test_the_error_for_a_damaged_tar_names_it_and_nothing_is_cached(tmp_path, cache):
     tar = pack(tmp_path / "pets.tar.gz", class_folders(tmp_path / "d"), mode="w:gz")
     tar.write_bytes(tar.read_bytes()[:-400])
     for _ in range(2):
-        with pytest.raises(InputError, match=r"pets.tar.gz is damaged or not a tar: "):
+        with pytest.raises(InputError, match=r"pets\.tar\.gz is damaged"):
             open_source(tar)
     assert not list(cache.rglob("meta.json"))
 
 
-def test_a_tar_without_images_is_refused(tmp_path):
+def test_a_tar_without_images_is_an_error(tmp_path):
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "notes.txt").write_text("nothing")
-    with pytest.raises(InputError, match=r"notes.tar holds no image"):
+    with pytest.raises(InputError, match=r"notes\.tar holds no image"):
         open_source(pack(tmp_path / "notes.tar", tmp_path / "d"))
 
 
-@pytest.mark.skipif(not CIFAR.exists(), reason="needs ../shared/data/cifar10-jpeg.tar.xz")
-def test_all_of_cifar_opens_within_a_minute_and_then_at_once():
-    start = time.perf_counter()
-    cold = open_source(CIFAR, progress=False)
-    seconds_cold = time.perf_counter() - start
-    start = time.perf_counter()
-    warm = open_source(CIFAR)
-    seconds_warm = time.perf_counter() - start
-    assert cold.samples.shape == (50_000, 32, 32, 3)
-    assert np.bincount(cold.labels).tolist() == [5000] * 10
-    assert cold.name == "cifar10-jpeg/train"
-    assert warm.ids == cold.ids
-    assert seconds_cold < 60
-    assert seconds_warm < 0.5
-
-
-@pytest.mark.skipif(not CIFAR.exists(), reason="needs ../shared/data/cifar10-jpeg.tar.xz")
-def test_a_split_is_decoded_without_the_other(cache):
-    assert len(open_source(CIFAR, "test", progress=False)) == 10_000
-    used = int(subprocess.run(["du", "-sk", cache], capture_output=True, text=True, check=True).stdout.split()[0])
-    assert used < 1.2 * 10_000 * 32 * 32 * 3 / 1024
+def test_only_the_requested_split_is_decoded(tmp_path, cache):
+    assert len(open_source(pack(tmp_path / "d.tar", class_folders(tmp_path / "d")), "test")) == 9
+    assert [len(np.load(path)) for path in cache.rglob("images.npy")] == [9]
 
 
 def flat_tar(path, count=4):
-    """Images `0.png`, `1.png`, … directly in a tar."""
+    """Write a tar of images `0.png`, `1.png`, … without folders."""
     for i in range(count):
         write(path.parent / path.stem / f"{i}.png", pixels(i))
     with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
@@ -168,7 +145,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("packed", [bytes, gzip.compress, zstandard])
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_or_cut_tar_does_not_open_as_a_shorter_one(tmp_path, damage, packed):
+def test_a_damaged_or_truncated_tar_is_an_error(tmp_path, damage, packed):
     tar = flat_tar(tmp_path / "d.tar")
     with tarfile.open(tar) as file:
         third = file.getmembers()[2].offset
@@ -177,11 +154,11 @@ def test_a_damaged_or_cut_tar_does_not_open_as_a_shorter_one(tmp_path, damage, p
     tar.write_bytes(packed(whole))
     assert len(open_source(tar)) == 4
     tar.write_bytes(packed(damage(whole, third)))
-    with pytest.raises(InputError, match=r"d.tar is damaged or not a tar: "):
+    with pytest.raises(InputError, match=r"d.tar is damaged"):
         open_source(tar)
 
 
-def test_the_end_of_a_tar_may_be_one_block_of_zeros(tmp_path):
+def test_a_tar_may_end_with_one_block_of_zeros(tmp_path):
     tar = flat_tar(tmp_path / "d.tar")
     tar.write_bytes(tar.read_bytes().rstrip(b"\0"))
     length = tar.stat().st_size
@@ -190,13 +167,13 @@ def test_the_end_of_a_tar_may_be_one_block_of_zeros(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
-def test_a_tar_whose_first_bytes_are_damaged_is_said_to_be(tmp_path, mode):
+def test_a_tar_with_damaged_first_bytes_is_an_error(tmp_path, mode):
     tar = pack(tmp_path / "d.tar", class_folders(tmp_path / "d"), mode=mode)
     content = bytearray(tar.read_bytes())
     content[20] ^= 0xFF
-    content[-20] ^= 0xFF  # of .gz the first may be a time
+    content[-20] ^= 0xFF  # the first bytes of .gz may be a time
     tar.write_bytes(content)
-    with pytest.raises(InputError, match=r"d.tar is damaged or not a tar: "):
+    with pytest.raises(InputError, match=r"d.tar is damaged"):
         open_source(tar)
 
 
@@ -220,57 +197,56 @@ def hostile(path, count=1, **pax_headers):
         {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"},
     ],
 )
-def test_members_of_impossible_lengths_are_refused(tmp_path, pax_headers):
-    with pytest.raises(InputError, match=r"d.tar is damaged or not a tar: "):
+def test_members_of_impossible_lengths_are_an_error(tmp_path, pax_headers):
+    with pytest.raises(InputError, match=r"d.tar is damaged"):
         open_source(hostile(tmp_path / "d.tar", **pax_headers))
 
 
-def test_a_member_longer_than_any_image_is_broken_and_never_read(tmp_path, monkeypatch):
+def test_a_member_above_the_size_limit_is_broken_and_not_read(tmp_path, monkeypatch):
     tar = hostile(tmp_path / "d.tar", 2, **{"GNU.sparse.map": "0,0", "GNU.sparse.size": str(3 * 2**30)})
     assert tar.stat().st_size <= 10_240
     monkeypatch.delattr(tarfile.TarFile, "extractfile")
-    with pytest.raises(InputError, match=r"2 of 2 images .* 0.png \(3,221,225,472 bytes long\), 1.png"):
+    with pytest.raises(InputError, match=r"2 of 2 images .*0\.png \(3,221,225,472 bytes.*1\.png"):
         open_source(tar)
 
 
-def test_a_member_whose_name_is_erased_is_not_passed_over(tmp_path):
+def test_a_member_without_a_name_is_an_error(tmp_path):
     with tarfile.open(flat_tar(tmp_path / "d.tar"), "a") as tar:
         tar.addfile(tarfile.TarInfo(""))
-    with pytest.raises(InputError, match=r"d.tar is damaged or not a tar: a member has no name"):
+    with pytest.raises(InputError, match=r"d\.tar is damaged.*no name"):
         open_source(tmp_path / "d.tar")
 
 
 @pytest.mark.parametrize(("length", "times"), [(0, 5000), (2 << 20, 1)], ids=["endless", "long"])
-def test_endless_and_overlong_descriptions_of_a_member_are_refused(tmp_path, length, times):
+def test_endless_and_overlong_descriptions_of_a_member_are_an_error(tmp_path, length, times):
     description = tarfile.TarInfo("description")
     description.type, description.size = tarfile.XHDTYPE, length
     content = (description.tobuf(tarfile.USTAR_FORMAT) + bytes(length)) * times
     path = tmp_path / "d.tar"
     path.write_bytes(content + flat_tar(tmp_path / "rest.tar").read_bytes())
-    with pytest.raises(InputError, match=r"d.tar is damaged or not a tar: "):
+    with pytest.raises(InputError, match=r"d.tar is damaged"):
         open_source(path)
 
 
-def test_a_tar_that_is_swapped_while_it_is_read_is_refused_and_leaves_nothing(tmp_path, cache, monkeypatch):
+def test_a_tar_that_is_replaced_while_it_is_read_is_an_error_and_nothing_is_cached(tmp_path, cache, monkeypatch):
     tar = flat_tar(tmp_path / "d.tar")
     other = flat_tar(tmp_path / "other.tar")
-    listing = Tar.listing
+    disk_usage = shutil.disk_usage  # called after the first image is decoded
 
-    def swapped_after_listing(self):
-        found = listing(self)
+    def replaced(path):
         other.replace(tar)
-        return found
+        return disk_usage(path)
 
-    monkeypatch.setattr(Tar, "listing", swapped_after_listing)
-    with pytest.raises(InputError, match="d/train changed while it was read"):
-        open_source(tar)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", replaced)
+        with pytest.raises(InputError, match="d/train changed"):
+            open_source(tar)
     assert not list(cache.rglob("*.json")) + list(cache.rglob("*.npy"))
-    monkeypatch.undo()
-    assert len(open_source(tar, cache=cache)) == 4
+    assert len(open_source(tar)) == 4
 
 
-def test_a_split_beside_a_folder_that_is_none_is_refused(tmp_path):
+def test_a_split_beside_a_class_folder_is_an_error(tmp_path):
     write(tmp_path / "d" / "train" / "cat" / "1.png", pixels(1))
     write(tmp_path / "d" / "extra" / "2.png", pixels(2))
-    with pytest.raises(InputError, match=r"d.tar holds both train, .* and extra, which is none, expected either"):
+    with pytest.raises(InputError, match=r"d\.tar holds both train.* extra"):
         open_source(pack(tmp_path / "d.tar", tmp_path / "d"))

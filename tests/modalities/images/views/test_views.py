@@ -1,4 +1,4 @@
-"""What views do: nothing unless asked, the same whatever the batch, each property as drawn."""
+"""Random views of images: reproducible, independent of the batch, with the drawn parameters."""
 
 import math
 from dataclasses import replace
@@ -12,7 +12,7 @@ from nonneg.modalities.images import open_source
 from nonneg.modalities.images.views import ViewConfig, draw, make_views, random_views
 from nonneg.training import load_recipe
 
-PAPER = load_recipe("cifar10").views
+PAPER = load_recipe("cifar10").modality.views
 EVERYTHING = replace(PAPER, solarise_p=0.2, rotate=10, scale=0.1, shift=0.1, shear=5, noise=0.05)
 NOTHING = ViewConfig()
 
@@ -25,7 +25,7 @@ def drawn(config, count=8, shape=(3, 24, 24), epoch=0):
     return draw(config, torch.arange(count), 0, 0, epoch, shape)
 
 
-def test_views_are_two_of_each_sample_and_all_different():
+def test_each_sample_has_two_different_views():
     views = random_views(images(50), torch.arange(50), EVERYTHING, seed=0, epoch=0)
     assert views.shape == (100, 3, 24, 24)
     assert views.dtype == torch.float32
@@ -34,7 +34,7 @@ def test_views_are_two_of_each_sample_and_all_different():
     assert float((first - second).abs().mean()) > 0.02
 
 
-def test_no_change_asked_for_is_no_change_made():
+def test_the_default_config_changes_nothing():
     views = random_views(images(), torch.arange(8), NOTHING, seed=0, epoch=0)
     torch.testing.assert_close(views, torch.cat((images(), images())) / 255)
 
@@ -53,7 +53,7 @@ def test_compiled_views_are_the_same():
     pictures, samples, epoch = images(16), torch.arange(16), torch.tensor(2)
     plain = random_views(pictures, samples, EVERYTHING, 1, epoch)
     compiled = torch.compile(random_views)(pictures, samples, EVERYTHING, 1, epoch)
-    # But for single pixels on the edge of a hue's step or of solarising.
+    # Except for single pixels at the edge of a hue's step or of solarising.
     assert float(((compiled - plain).abs() > 1e-4).float().mean()) < 1e-3
 
 
@@ -64,7 +64,7 @@ def test_each_of_seed_epoch_sample_and_view_changes_the_numbers(change):
     assert not torch.isin(uniform(20, **base), uniform(20, **other)).any()
 
 
-def test_switching_an_operation_on_moves_no_other():
+def test_enabling_an_operation_does_not_change_others():
     few = drawn(ViewConfig(crop_least=0.08, brightness=0.4))
     many = drawn(replace(EVERYTHING, brightness=0.4, jitter_p=1.0))
     for name in ("top", "left", "height", "width", "brightness"):
@@ -80,13 +80,13 @@ def test_numbers_are_uniform_and_independent():
     assert float(correlations.abs().max()) < 0.07
 
 
-def test_grey_images_have_no_colours_to_change():
+def test_grey_images_have_grey_views():
     config = replace(EVERYTHING, noise=0)
     views = random_views(images(name="digits"), torch.arange(8), config, 0, 0)
     assert views.shape == (16, 1, 8, 8)
 
 
-def test_no_images_have_no_views_and_views_lie_in_memory_as_images_do():
+def test_an_empty_batch_has_no_views_and_views_are_contiguous():
     images, config = torch.rand(2, 3, 8, 8), ViewConfig(crop_least=0.5, blur_p=0.5)
     assert random_views(images[:0], torch.arange(0), config, 0, 0).shape == (0, 3, 8, 8)
     assert random_views(images, torch.arange(2), config, 0, 0).is_contiguous()
@@ -95,11 +95,11 @@ def test_no_images_have_no_views_and_views_lie_in_memory_as_images_do():
 def test_a_size_resizes_without_a_crop():
     views = random_views(images(), torch.arange(8), ViewConfig(size=12), 0, 0)
     assert views.shape == (16, 3, 12, 12)
-    # Halved with a wide filter: the mean over the picture stays.
+    # Halved with a wide filter, which preserves the mean.
     torch.testing.assert_close(views[:8].mean((1, 2, 3)), (images() / 255).mean((1, 2, 3)), atol=0.01, rtol=0)
 
 
-def test_without_a_crop_oblong_images_are_taken_whole():
+def test_without_a_crop_oblong_images_are_resized_whole():
     oblong = torch.zeros(1, 1, 8, 24)
     oblong[..., 0] = oblong[..., 23] = 1
     view = random_views(oblong, torch.arange(1), ViewConfig(size=8), 0, 0)[0, 0]
@@ -107,7 +107,7 @@ def test_without_a_crop_oblong_images_are_taken_whole():
 
 
 @pytest.mark.parametrize("shape", [(1, 9), (9, 1), (1, 1), (2, 3)])
-def test_tiny_images_have_views_too(shape):
+def test_tiny_images_have_views(shape):
     config = replace(EVERYTHING, blur_p=1.0)
     views = random_views(torch.rand(4, 3, *shape), torch.arange(4), config, 0, 0)
     assert views.shape == (8, 3, *shape)
@@ -117,17 +117,17 @@ def test_tiny_images_have_views_too(shape):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"crop_ratio": 0.5}, "views.crop_ratio is 0.5"),
-        ({"hue": math.nan}, "views.hue is nan"),
-        ({"flip_p": 2}, "flip_p"),
+        ({"crop_ratio": 0.5}, r"views\.crop_ratio is 0\.5"),
+        ({"hue": math.nan}, r"views\.hue is nan"),
+        ({"flip_p": 2}, r"views\.flip_p is 2"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused_by_name(change, message):
+def test_errors_name_the_field_and_its_value(change, message):
     with pytest.raises(InputError, match=message):
         random_views(images(), torch.arange(8), ViewConfig(**change), 0, 0)
 
 
-def test_a_flip_mirrors_with_and_without_a_crop():
+def test_a_flip_mirrors_images_with_and_without_a_crop():
     whole = make_views(images(), drawn(ViewConfig(flip_p=1)), ViewConfig(flip_p=1))
     torch.testing.assert_close(whole, images().flip(3) / 255)
     config = ViewConfig(crop_least=0.3)
@@ -138,13 +138,13 @@ def test_a_flip_mirrors_with_and_without_a_crop():
 
 
 def dot_image(x: float, y: float, side: int = 41) -> torch.Tensor:
-    """A soft dot at a place in units of half a side from the centre."""
+    """Draw a soft dot; its position is relative to the centre, in units of half a side."""
     ticks = (torch.arange(side) + 0.5) / side * 2 - 1
     distance = (ticks[None, :] - x) ** 2 + (ticks[:, None] - y) ** 2
     return torch.exp(-distance / 0.01)[None, None]
 
 
-def where_is_the_dot(image: torch.Tensor) -> tuple[float, float]:
+def dot_position(image: torch.Tensor) -> tuple[float, float]:
     side = image.shape[-1]
     ticks = (torch.arange(side) + 0.5) / side * 2 - 1
     mass = image[0, 0] / image.sum()
@@ -152,12 +152,12 @@ def where_is_the_dot(image: torch.Tensor) -> tuple[float, float]:
 
 
 def moved_dot(x, y, config):
-    """Where the dot went, and the drawn parameters."""
+    """Return the new position of the dot, and the drawn parameters."""
     parameters = drawn(config, 1, (1, 41, 41))
-    return where_is_the_dot(make_views(dot_image(x, y), parameters, config)), parameters
+    return dot_position(make_views(dot_image(x, y), parameters, config)), parameters
 
 
-def test_affine_moves_things_by_the_drawn_parameters():
+def test_the_affine_map_has_the_drawn_parameters():
     place, p = moved_dot(0.5, 0.0, ViewConfig(rotate=30))
     assert abs(float(p.angle)) > 0.05
     assert place == pytest.approx((0.5 * math.cos(p.angle), 0.5 * math.sin(p.angle)), abs=0.01)
@@ -174,10 +174,10 @@ def test_shift_comes_after_rotation_and_scale(angle, size):
     config = ViewConfig(shift=0.1)
     fixed = {"angle": angle, "size": size, "shift_x": 0.1, "shift_y": 0.0}
     parameters = replace(drawn(config, 1, (1, 41, 41)), **{k: torch.tensor([v]) for k, v in fixed.items()})
-    assert where_is_the_dot(make_views(dot_image(0.0, 0.0), parameters, config)) == pytest.approx((0.2, 0.0), abs=0.01)
+    assert dot_position(make_views(dot_image(0.0, 0.0), parameters, config)) == pytest.approx((0.2, 0.0), abs=0.01)
 
 
-def test_a_turn_of_an_oblong_image_is_a_turn():
+def test_the_rotation_of_an_oblong_image_does_not_distort_it():
     bar = torch.zeros(1, 1, 21, 61)
     bar[0, 0, 10, 20:41] = 1
     config = ViewConfig(rotate=90)
@@ -187,16 +187,16 @@ def test_a_turn_of_an_oblong_image_is_a_turn():
     assert float(turned.sum()) == pytest.approx(21, rel=0.05)
 
 
-def test_noise_has_the_asked_for_spread():
+def test_noise_has_the_standard_deviation_of_the_config():
     grey = torch.full((500, 1, 8, 8), 0.5)
     views = random_views(grey, torch.arange(500), ViewConfig(noise=0.1), 0, 0)
     assert float(views.std()) == pytest.approx(0.1, rel=0.02)
     assert float(views.mean()) == pytest.approx(0.5, abs=0.002)
 
 
-def test_views_of_float64_images_are_the_same_in_float64():
+def test_float64_images_have_the_same_views_in_float64():
     pictures = images().double() / 255
-    config = replace(EVERYTHING, solarise_p=0)  # a value about one half may fall on either side
+    config = replace(EVERYTHING, solarise_p=0)  # a value close to one half may fall on either side
     fine = random_views(pictures, torch.arange(8), config, 0, 0)
     assert fine.dtype == torch.float64
     coarse = random_views(pictures.half(), torch.arange(8), config, 0, 0)

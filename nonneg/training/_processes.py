@@ -1,0 +1,43 @@
+"""Work that several training processes coordinate."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from nonneg.errors import InputError
+
+Result = TypeVar("Result")
+
+
+def on_first_process(fabric: Any, work: Callable[[], Result]) -> Result | None:
+    """Run the work on the first process while the others wait; if it fails, all processes raise an error.
+
+    Returns:
+        The result on the first process, None on the others.
+    """
+    result, failure = None, None
+    if fabric.is_global_zero:
+        try:
+            result = work()
+        except Exception as error:
+            failure = error
+    message = fabric.broadcast(None if failure is None else str(failure))
+    fabric.barrier()  # a process that left now would close the connection before all have the message
+    if failure is not None:
+        raise failure
+    if message is not None:
+        raise InputError(message)
+    return result
+
+
+def gather(tensor: Tensor, fabric: Any) -> list[Tensor]:
+    """Return the tensors of all processes, in order of rank; all have the same shape."""
+    if fabric.world_size == 1:
+        return [tensor]
+    here = tensor.to(fabric.device)
+    tensors = [torch.empty_like(here) for _ in range(fabric.world_size)]
+    dist.all_gather(tensors, here)
+    return tensors

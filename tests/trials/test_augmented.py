@@ -130,8 +130,8 @@ def test_images_larger_than_the_models_views_are_cropped():
         return torch.zeros(len(views), 10, requires_grad=True)
 
     parameter = torch.zeros(1, requires_grad=True)
-    curve, hits = fit(trial, logits, [parameter], lambda: torch.tensor([True, False]), progress=False)
-    assert curve == (0.5,) and hits.tolist() == [True, False]
+    found = fit(trial, logits, [parameter], lambda: torch.tensor([True, False]), progress=False)
+    assert found.curve == (0.5,) and found.hits.tolist() == [True, False]
     assert shapes == {(50, 1, 8, 8)}
 
 

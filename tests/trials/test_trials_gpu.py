@@ -73,7 +73,7 @@ def test_recorded_steps_give_the_same_accuracy_as_plain_ones(monkeypatch):
             [*encoder.parameters(), *head.parameters()],
             lambda: correctly_predicted(head, *trial.test_codes("encoder")),
             progress=False,
-        )[0]
+        ).curve
 
     recorded = curve(records=True)
     assert len(replays) > 20

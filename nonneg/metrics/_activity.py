@@ -87,7 +87,7 @@ def sparsity(z: Any) -> float:
         0.625
     """
     rows, _ = active_entries(z, "sparsity")
-    return 1 - len(rows) / (z.shape[0] * z.shape[1])
+    return 1 - len(rows) / int(z.shape[0] * z.shape[1])
 
 
 def hoyer(z: Any) -> float:
@@ -150,5 +150,5 @@ def stored_bytes(z: Any) -> float:
         8.0
     """
     rows, _ = active_entries(z, "stored_bytes")
-    per_sample = len(rows) / z.shape[0]
-    return 8 * per_sample if per_sample < z.shape[1] / 2 else 4.0 * z.shape[1]
+    per_sample, features = len(rows) / int(z.shape[0]), int(z.shape[1])
+    return 8 * per_sample if per_sample < features / 2 else 4.0 * features

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from sklearn.metrics import mutual_info_score
+from sklearn.preprocessing import StandardScaler
 
 from nonneg import metrics
 
@@ -45,17 +47,10 @@ def variance(X: Any) -> Array:
         >>> variance(sp.csr_array(np.array([[2.0, 1.0], [0.0, 1.0]])))
         array([1., 0.])
     """
-    samples, features = X.shape
-    mean = sum((np.asarray(rows.sum(axis=0)).ravel() for rows in _blocks(X)), np.zeros(features)) / samples
-    total = np.zeros(features)
+    scaler = StandardScaler(with_mean=False)
     for rows in _blocks(X):
-        if sp.issparse(rows):
-            stored = np.bincount(rows.indices, minlength=features)
-            total += np.bincount(rows.indices, np.square(rows.data - mean[rows.indices]), minlength=features)
-            total += (rows.shape[0] - stored) * np.square(mean)
-        else:
-            total += np.square(rows - mean).sum(axis=0)
-    return np.asarray(total / samples)
+        scaler.partial_fit(rows)
+    return np.asarray(scaler.var_)
 
 
 def mutual_information(X: Any, labels: Any, bins: int = 4) -> Array:
@@ -82,15 +77,9 @@ def mutual_information(X: Any, labels: Any, bins: int = 4) -> Array:
             bin_of = np.searchsorted(np.quantile(values, shares), values, side="right")
             counts = np.bincount(bin_of * len(classes) + y[rows], minlength=bins * len(classes))
             counts = counts.reshape(bins, len(classes))
-            scores[feature] = _information(np.vstack((totals - counts.sum(axis=0), counts)))
+            table = np.vstack((totals - counts.sum(axis=0), counts))
+            scores[feature] = mutual_info_score(None, None, contingency=table)
     return scores
-
-
-def _information(counts: Array) -> float:
-    joint = counts / counts.sum()
-    apart = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
-    seen = joint > 0
-    return max(float((joint[seen] * np.log(joint[seen] / apart[seen])).sum()), 0.0)  # rounding may make it negative
 
 
 def _blocks(X: Any) -> Iterator[Any]:

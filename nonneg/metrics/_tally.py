@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,23 +26,19 @@ class Tally:
     by_chance: Tensor | None = None
 
 
-def tally(z: Any, known: Any, labellings: Any, metric: str) -> Tally:
+def tally(z: Any, labellings: Tensor, metric: str) -> Tally:
     """Count the classes of active entries.
 
     Args:
         z: `(samples, features)`.
-        known: `(samples,)` NumPy booleans: which samples are labelled.
-        labellings: `(labellings, labelled samples)` NumPy integers: classes from 0, the true ones first.
+        labellings: `(labellings, samples)` classes from 0, the true ones first.
         metric: the name of the calling metric, for error messages.
     """
     classes, features = int(labellings.max()) + 1, z.shape[1]
     rows, columns = active_entries(z, metric)
-    # The place of each sample among the labelled ones.
-    places = torch.from_numpy(np.where(known, np.cumsum(known) - 1, -1)).to(rows.device)[rows]
-    samples, columns = places[places >= 0], columns[places >= 0]
     first, *others = (
-        tally_of(torch.bincount(y[samples] * features + columns, minlength=classes * features).view(classes, features))
-        for y in torch.from_numpy(labellings).to(samples.device).long()
+        tally_of(torch.bincount(y[rows] * features + columns, minlength=classes * features).view(classes, features))
+        for y in labellings.to(rows.device)
     )
     chance = torch.stack([other.commonest for other in others]).double().mean(0) if others else None
     return replace(first, by_chance=chance)

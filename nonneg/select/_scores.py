@@ -1,12 +1,13 @@
 """Scores of features: pure functions of codes; sparse codes stay sparse."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.metrics import mutual_info_score
+from scipy.special import entr
 from sklearn.preprocessing import StandardScaler
 
 from nonneg import metrics
@@ -77,9 +78,15 @@ def mutual_information(X: Any, labels: Any, bins: int = 4) -> Array:
             bin_of = np.searchsorted(np.quantile(values, shares), values, side="right")
             counts = np.bincount(bin_of * len(classes) + y[rows], minlength=bins * len(classes))
             counts = counts.reshape(bins, len(classes))
-            table = np.vstack((totals - counts.sum(axis=0), counts))
-            scores[feature] = mutual_info_score(None, None, contingency=table)
+            scores[feature] = _information(np.vstack((totals - counts.sum(axis=0), counts)))
     return scores
+
+
+def _information(counts: Array) -> float:
+    """Return the mutual information in nats of a table of counts: H(row) + H(column) - H(row, column)."""
+    joint = counts / counts.sum()
+    found = entr(joint.sum(axis=0)).sum() + entr(joint.sum(axis=1)).sum() - entr(joint).sum()
+    return max(float(found), 0.0)  # rounding may make it negative
 
 
 def _blocks(X: Any) -> Iterator[Any]:
@@ -97,14 +104,9 @@ def _blocks(X: Any) -> Iterator[Any]:
 
 def _columns(X: Any) -> Iterator[tuple[Array, Array]]:
     """Yield, for each feature, the rows on which it is not zero and its values there."""
-    if sp.issparse(X):
-        by_feature = sp.csc_array(X, dtype=np.float64, copy=True)
+    for start in range(0, X.shape[1], _COLUMNS):
+        by_feature = sp.csc_array(X[:, start : start + _COLUMNS], dtype=np.float64, copy=True)
         by_feature.sum_duplicates()
         by_feature.eliminate_zeros()
-        for start, stop in zip(by_feature.indptr[:-1], by_feature.indptr[1:], strict=True):
-            yield by_feature.indices[start:stop], by_feature.data[start:stop]
-        return
-    for start in range(0, X.shape[1], _COLUMNS):
-        for values in np.ascontiguousarray(X[:, start : start + _COLUMNS].T, dtype=np.float64):
-            rows = np.flatnonzero(values)
-            yield rows, values[rows]
+        for first, last in itertools.pairwise(by_feature.indptr):
+            yield by_feature.indices[first:last], by_feature.data[first:last]

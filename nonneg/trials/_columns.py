@@ -1,6 +1,6 @@
 """The columns of a measurement: what was named, opened and given a short name."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -77,15 +77,14 @@ def _in_one_layer(columns: Sequence[tuple[Subject, ...]]) -> Sequence[tuple[Subj
     if len({layer for column in columns for subject in column for layer in subject.whole}) < 2:
         return columns
 
-    def renamed(layers: Mapping[str, Features]) -> dict[str, Features]:
-        return {"projector": features for features in layers.values()}
-
-    return [
-        tuple(
-            replace(one, whole=renamed(one.whole), train=renamed(one.train), test=renamed(one.test)) for one in column
+    def as_projector(subject: Subject) -> Subject:
+        whole, train, test = (
+            dict(zip(("projector",), layers.values(), strict=False))
+            for layers in (subject.whole, subject.train, subject.test)
         )
-        for column in columns
-    ]
+        return replace(subject, whole=whole, train=train, test=test)
+
+    return [tuple(map(as_projector, column)) for column in columns]
 
 
 def _paths(subject: str) -> list[str]:

@@ -44,13 +44,16 @@ class Population:
                 f"Population: prior has shape {tuple(prior.shape)} and given_class {tuple(given.shape)},"
                 " expected (classes,) and (samples, classes)"
             )
-        for name, sums in (("prior", prior.sum()), ("given_class", given.sum(0))):
-            if not torch.allclose(sums, torch.ones_like(sums), atol=1e-6):
-                raise ValueError(f"Population: {name} does not sum to 1 (over samples, for each class)")
-        if min(float(prior.min()), float(given.min())) < 0 or not bool((prior > 0).all()):
-            raise ValueError("Population: prior or given_class is negative or a prior is 0, expected priors above 0")
-        if not bool((given.sum(1) > 0).all()):
-            raise ValueError("Population: a row of given_class is zero, expected at least one class per sample")
+        sums, ones = given.sum(0), torch.ones_like(prior)
+        for holds, message in (
+            (torch.allclose(prior.sum(), prior.new_ones(()), atol=1e-6), "prior does not sum to 1"),
+            (torch.allclose(sums, ones, atol=1e-6), "given_class does not sum to 1 over samples, for each class"),
+            (bool((given >= 0).all()), "given_class is negative, expected at least 0"),
+            (bool((prior > 0).all()), "a prior is 0 or negative, expected more than 0"),
+            (bool((given.sum(1) > 0).all()), "a row of given_class is zero, expected at least one class per sample"),
+        ):
+            if not holds:
+                raise ValueError(f"Population: {message}")
         object.__setattr__(self, "prior", prior / prior.sum())
         object.__setattr__(self, "given_class", given / given.sum(0))
 
@@ -336,8 +339,7 @@ def _solutions(population: Population, seed: int, non_negative: bool, starts: in
 
 def _agreements(solutions: list[Tensor]) -> list[float]:
     """Return, for every pair of solutions, the smallest absolute cosine of their matched features."""
-    pairs = itertools.combinations(solutions, 2)
-    return [_smallest_cosine(a, b, signed=False) for a, b in pairs]
+    return [_smallest_cosine(a, b, signed=False) for a, b in itertools.combinations(solutions, 2)]
 
 
 def _smallest_cosine(a: Tensor, b: Tensor, signed: bool = True) -> float:

@@ -18,6 +18,7 @@ from nonneg.evaluate._subject import (
     split_features,
     split_rows,
 )
+from nonneg.evaluate._table import markdown_table, rich_table
 
 __all__ = [
     "PARTS",
@@ -40,6 +41,7 @@ __all__ = [
     "fit_probe",
     "is_vector_file",
     "linear_probe",
+    "markdown_table",
     "match_features",
     "match_folders",
     "mean_figure",
@@ -52,6 +54,7 @@ __all__ = [
     "reordered",
     "require_same_classes",
     "require_table",
+    "rich_table",
     "sample_digest",
     "split_features",
     "split_rows",

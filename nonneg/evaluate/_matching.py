@@ -14,6 +14,7 @@ from rich.text import Text
 from nonneg import metrics
 from nonneg.errors import InputError
 from nonneg.evaluate._measurement import finite_or_none
+from nonneg.evaluate._table import rich_table
 from nonneg.features import Features
 
 Array = npt.NDArray[Any]
@@ -90,17 +91,17 @@ class Matching:
         }
 
     def __rich__(self) -> Table:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column(f"{len(self.live)} sets, {self.samples:,} samples")
-        table.add_column("cosine" if self.signed else "|cosine|", justify="right")
-        table.add_column("")
         error = self.agreement.standard_error
         spread = f"{self.deviation:.3f} over features" if np.isnan(error) else f"{error:.3f} over sets"
-        table.add_row("live features", "", ", ".join(f"{count:,}" for count in self.live))
-        table.add_row("agreement", f"{self.agreement.value:.3f}", f"± {spread}")
-        table.add_row("  chance", f"{self.floor:.3f}", "samples shuffled")
-        for level in self.levels:
-            table.add_row(f"stable at {level:g} or more", f"{self.at_least(level):,}", f"of {self.live[0]:,} features")
+        of_all = f"of {self.live[0]:,} features"
+        headings = [f"{len(self.live)} sets, {self.samples:,} samples", "cosine" if self.signed else "|cosine|", ""]
+        rows = [
+            ["live features", "", ", ".join(f"{count:,}" for count in self.live)],
+            ["agreement", f"{self.agreement.value:.3f}", f"± {spread}"],
+            ["  chance", f"{self.floor:.3f}", "samples shuffled"],
+            *([f"stable at {level:g} or more", f"{self.at_least(level):,}", of_all] for level in self.levels),
+        ]
+        table = rich_table(headings, rows, left=(0, 2))
         ranked = self.ranked()
         most = min(_SHOWN, (len(ranked) + 1) // 2)
         for title, some in (

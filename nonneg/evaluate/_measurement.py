@@ -19,6 +19,7 @@ from rich.table import Table
 from nonneg.durable import write_atomically
 from nonneg.errors import InputError
 from nonneg.evaluate._statistics import Difference, bootstrap_interval, paired_difference
+from nonneg.evaluate._table import markdown_table, rich_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -194,8 +195,7 @@ class Measurement:
 
     def markdown(self) -> str:
         """Return the table in Markdown, with notes below it."""
-        lines = [self.headings(), ["---", *["---:"] * (len(self.headings()) - 1)], *(line for _, line in self.cells())]
-        table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+        table = markdown_table(self.headings(), (line for _, line in self.cells()))
         return "\n".join([table, "", *(f"- {note}" for note in self._notes())]) + "\n"
 
     def html(self) -> str:
@@ -210,8 +210,7 @@ class Measurement:
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in self._notes())
         return f"<table><thead>{head}</thead>\n<tbody>{body}</tbody></table>\n<ul>{notes}</ul>\n"
 
-    def _repr_html_(self) -> str:
-        return self.html()
+    _repr_html_ = html  # shown by notebooks
 
     def save(self, path: str | Path) -> Path:
         """Write a .md, .json, .html or .csv file."""
@@ -227,13 +226,7 @@ class Measurement:
         return path
 
     def __rich__(self) -> Table:
-        table = Table(box=None, pad_edge=False, header_style="bold", caption="\n".join(self._notes()))
-        table.caption_justify = "left"
-        for i, heading in enumerate(self.headings()):
-            table.add_column(heading, justify="right" if i else "left", overflow="fold")
-        for _, line in self.cells():
-            table.add_row(*line)
-        return table
+        return rich_table(self.headings(), (line for _, line in self.cells()), caption="\n".join(self._notes()))
 
     # Layout
 
@@ -305,8 +298,7 @@ class Measurement:
         )
         measured = (figure for column in self.columns.values() for one in column for figure in one.figures.values())
         yield from dict.fromkeys(f"{figure.variant}." for figure in measured if figure.variant)
-        several = any(len(column) > 1 for column in self.columns.values())
-        if several:
+        if any(len(column) > 1 for column in self.columns.values()):
             yield "± is the standard deviation over seeds."
         alone = (column[0] for column in self.columns.values() if len(column) == 1)
         if any(figure.interval is not None for one in alone for figure in one.figures.values()):

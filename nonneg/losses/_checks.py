@@ -3,6 +3,7 @@
 import math
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 
@@ -27,6 +28,27 @@ def check_features(loss: str, **features: Tensor) -> None:
                 f"{loss}: {first_name} is {first.dtype} on {first.device} and {name} {z.dtype} on {z.device},"
                 " expected the same dtype and device"
             )
+
+
+def checked_batch(
+    loss: str,
+    group: dist.ProcessGroup | None,
+    unit: str = "pair",
+    least: int = 2,
+    reason: str = "a single one has no negatives",
+    **features: Tensor,
+) -> tuple[int, int, int]:
+    """Check the features as `check_features` does, and the number of rows of all processes together.
+
+    Returns:
+        This process's rank, the number of processes, and the number of rows of this process.
+    """
+    check_features(loss, **features)
+    rank, processes = (0, 1) if group is None else (group.rank(), group.size())
+    rows = len(next(iter(features.values())))
+    if rows * processes < least:
+        raise ValueError(f"{loss}: the batch has {rows * processes} {unit}, expected at least {least}: {reason}")
+    return rank, processes, rows
 
 
 def check_same_width(loss: str, z: Tensor, **others: Tensor) -> None:
@@ -73,12 +95,6 @@ def checked_temperature(loss: str, temperature: float | Tensor, z: Tensor) -> Te
     if not isinstance(temperature, int | float) or not temperature > 0:
         raise ValueError(f"{loss}: temperature is {temperature!r}, expected a number above 0")
     return torch.full((), temperature, dtype=working_dtype(z), device=z.device)
-
-
-def check_enough(loss: str, count: int, unit: str, purpose: str = "a single one has no negatives") -> None:
-    """Check that the batch of all processes has at least two pairs or rows."""
-    if count < 2:
-        raise ValueError(f"{loss}: the batch has {count} {unit}, expected at least 2: {purpose}")
 
 
 def working_dtype(z: Tensor) -> torch.dtype:

@@ -5,8 +5,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
-from nonneg.losses._checks import check_enough, check_features, check_weights, working_dtype
-from nonneg.losses._gather import gather, rank_and_size, sum_over_processes
+from nonneg.losses._checks import check_weights, checked_batch, working_dtype
+from nonneg.losses._gather import gather, sum_over_processes
 from nonneg.losses._rows import full_precision
 
 _ONE_ROW = "the statistics of a single one are undefined"
@@ -40,10 +40,9 @@ def barlow_twins(z1: Tensor, z2: Tensor, redundancy: float = 0.005, group: dist.
         >>> barlow_twins(z, z.flip(1))
         tensor(2.0100)
     """
-    check_features("barlow_twins", z1=z1, z2=z2)
+    _, processes, rows = checked_batch("barlow_twins", group, reason=_ONE_ROW, z1=z1, z2=z2)
     check_weights("barlow_twins", redundancy=redundancy)
-    pairs = len(z1) * rank_and_size(group)[1]
-    check_enough("barlow_twins", pairs, "pair", _ONE_ROW)
+    pairs = processes * rows
     with full_precision(z1):
         a, b = (_standardised(_centred(z, pairs, group), group) for z in (z1, z2))
         correlation = sum_over_processes(a.T @ b, group)
@@ -88,10 +87,9 @@ def vicreg(
         >>> vicreg(z, torch.zeros_like(z))
         tensor(137.2500)
     """
-    check_features("vicreg", z1=z1, z2=z2)
+    _, processes, rows = checked_batch("vicreg", group, reason=_ONE_ROW, z1=z1, z2=z2)
     check_weights("vicreg", similarity=similarity, variance=variance, covariance=covariance)
-    pairs, features = len(z1) * rank_and_size(group)[1], z1.shape[1]
-    check_enough("vicreg", pairs, "pair", _ONE_ROW)
+    pairs, features = processes * rows, z1.shape[1]
     with full_precision(z1):
         dtype = working_dtype(z1)
         distance = sum_over_processes((z1.to(dtype) - z2.to(dtype)).square().sum(), group)

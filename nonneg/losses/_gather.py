@@ -54,11 +54,6 @@ def sum_over_processes(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
     return _Sum.apply(x, group)  # type: ignore[no-any-return, no-untyped-call]
 
 
-def rank_and_size(group: dist.ProcessGroup | None) -> tuple[int, int]:
-    """Return this process's rank and the number of processes; without a group, 0 and 1."""
-    return (0, 1) if group is None else (group.rank(), group.size())
-
-
 def total(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
     """Return the sum of `x` over the processes, as a constant."""
     x = x.detach()

@@ -5,8 +5,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
-from nonneg.losses._checks import check_enough, check_features, check_same_width, checked_temperature
-from nonneg.losses._gather import gather, mean_over_processes, rank_and_size
+from nonneg.losses._checks import check_same_width, checked_batch, checked_temperature
+from nonneg.losses._gather import gather, mean_over_processes
 from nonneg.losses._rows import full_precision, sum_over_rows, unit_rows
 
 
@@ -50,12 +50,9 @@ def info_nce(
         >>> info_nce(z, z, temperature=0.2, negatives=queue)
         tensor(0.2894)
     """
-    check_features("info_nce", z1=z1, z2=z2)
+    rank, processes, pairs = checked_batch("info_nce", group, least=2 if negatives is None else 1, z1=z1, z2=z2)
     temperature = checked_temperature("info_nce", temperature, z1)
-    (rank, processes), pairs = rank_and_size(group), len(z1)
-    if negatives is None:
-        check_enough("info_nce", pairs * processes, "pair")
-    else:
+    if negatives is not None:
         check_same_width("info_nce", z1, negatives=negatives)
     with full_precision(z1):
         # Gathered as (processes, view, pair, feature), laid out as all first views, then all second views.

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nonneg.losses._checks import check_enough, check_features, checked_temperature
+from nonneg.losses._checks import checked_batch, checked_temperature
 from nonneg.losses._rows import full_precision, unit_rows
 
 
@@ -32,8 +32,7 @@ def neighbourhood(z: Tensor, target: Tensor, temperature: float | Tensor = 0.05)
         >>> neighbourhood(z, partner, temperature=0.2)
         tensor(0.0134)
     """
-    check_features("neighbourhood", z=z)
-    check_enough("neighbourhood", len(z), "row")
+    checked_batch("neighbourhood", None, "row", z=z)
     if target.shape != (len(z), len(z)):
         raise ValueError(f"neighbourhood: target has shape {tuple(target.shape)}, expected {(len(z), len(z))}")
     temperature = checked_temperature("neighbourhood", temperature, z)

@@ -4,8 +4,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from nonneg.losses._checks import check_enough, check_features, working_dtype
-from nonneg.losses._gather import gather, mean_over_processes, rank_and_size
+from nonneg.losses._checks import checked_batch, working_dtype
+from nonneg.losses._gather import gather, mean_over_processes
 from nonneg.losses._rows import full_precision
 
 
@@ -30,10 +30,7 @@ def spectral(z1: Tensor, z2: Tensor, group: dist.ProcessGroup | None = None) -> 
         >>> spectral(z, z)
         tensor(-2.)
     """
-    check_features("spectral", z1=z1, z2=z2)
-    rank, processes = rank_and_size(group)
-    pairs = len(z1)
-    check_enough("spectral", pairs * processes, "pair")
+    rank, processes, pairs = checked_batch("spectral", group, z1=z1, z2=z2)
     with full_precision(z1):
         dtype = working_dtype(z1)
         a, b = z1.to(dtype), z2.to(dtype)

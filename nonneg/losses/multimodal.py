@@ -5,8 +5,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
-from nonneg.losses._checks import check_enough, check_features, checked_temperature, working_dtype
-from nonneg.losses._gather import gather, mean_over_processes, rank_and_size
+from nonneg.losses._checks import checked_batch, checked_temperature, working_dtype
+from nonneg.losses._gather import gather, mean_over_processes
 from nonneg.losses._rows import full_precision, sum_over_rows, unit_rows
 from nonneg.losses._spectral import energy
 
@@ -39,11 +39,8 @@ def info_nce(
         >>> info_nce(torch.eye(3), torch.eye(3), temperature=0.2)
         tensor(0.0134)
     """
-    check_features("multimodal.info_nce", a=a, b=b)
+    rank, _, pairs = checked_batch("multimodal.info_nce", group, a=a, b=b)
     temperature = checked_temperature("multimodal.info_nce", temperature, a)
-    rank, processes = rank_and_size(group)
-    pairs = len(a)
-    check_enough("multimodal.info_nce", pairs * processes, "pair")
     with full_precision(a):
         units_a, units_b = (unit_rows(gather(z, group).flatten(0, 1)) for z in (a, b))
         mine = slice(rank * pairs, (rank + 1) * pairs)
@@ -76,10 +73,7 @@ def spectral(a: Tensor, b: Tensor, group: dist.ProcessGroup | None = None) -> Te
         >>> spectral(torch.eye(2), torch.eye(2))
         tensor(-2.)
     """
-    check_features("multimodal.spectral", a=a, b=b)
-    rank, processes = rank_and_size(group)
-    pairs = len(a)
-    check_enough("multimodal.spectral", pairs * processes, "pair")
+    rank, processes, pairs = checked_batch("multimodal.spectral", group, a=a, b=b)
     with full_precision(a):
         dtype = working_dtype(a)
         x, y = a.to(dtype), b.to(dtype)

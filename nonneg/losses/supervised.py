@@ -6,14 +6,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nonneg.losses._checks import (
-    check_enough,
     check_features,
     check_labels,
     check_same_width,
+    checked_batch,
     checked_temperature,
     working_dtype,
 )
-from nonneg.losses._gather import gather, mean_over_processes, rank_and_size, total
+from nonneg.losses._gather import gather, mean_over_processes, total
 from nonneg.losses._rows import full_precision, sum_over_rows, unit_rows
 
 __all__ = ["cross_entropy", "sup_con"]
@@ -47,12 +47,9 @@ def sup_con(
         >>> sup_con(z, torch.tensor([0, 1, 0, 1]), temperature=0.2)
         tensor(0.0134)
     """
-    check_features("supervised.sup_con", z=z)
+    rank, processes, rows = checked_batch("supervised.sup_con", group, "row", z=z)
     check_labels("supervised.sup_con", labels, z)
     temperature = checked_temperature("supervised.sup_con", temperature, z)
-    rank, processes = rank_and_size(group)
-    rows = len(z)
-    check_enough("supervised.sup_con", rows * processes, "row")
     with full_precision(z):
         candidates = unit_rows(gather(z, group).flatten(0, 1))
         labels = labels.long()  # a dtype that every backend can send

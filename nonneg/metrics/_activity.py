@@ -4,13 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from nonneg.codes import unit_rows
-from nonneg.metrics._codes import active_entries, as_csr, as_dense
+from nonneg.metrics._codes import active_entries, unit_codes
 
 
 @dataclass(frozen=True)
@@ -61,8 +58,7 @@ def activity_of(counts: Tensor, samples: int, dense: float) -> Activity:
 
 def active_counts(z: Any, metric: str) -> Tensor:
     """Return `(features,)`: the number of samples that each feature is active on."""
-    active = active_entries(z, metric)
-    return torch.bincount(active.columns, minlength=active.shape[1])
+    return torch.bincount(active_entries(z, metric)[1], minlength=z.shape[1])
 
 
 def live_features(z: Any) -> Tensor:
@@ -90,9 +86,8 @@ def sparsity(z: Any) -> float:
         >>> sparsity(torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0]]))
         0.625
     """
-    active = active_entries(z, "sparsity")
-    samples, features = active.shape
-    return 1 - len(active.rows) / (samples * features)
+    rows, _ = active_entries(z, "sparsity")
+    return 1 - len(rows) / int(z.shape[0] * z.shape[1])
 
 
 def hoyer(z: Any) -> float:
@@ -114,10 +109,7 @@ def hoyer(z: Any) -> float:
 
 def hoyer_rows(z: Any, metric: str) -> Tensor:
     """Return Hoyer's sparseness of each row that is not empty, in float64."""
-    if sp.issparse(z):
-        sums = torch.from_numpy(np.asarray(abs(unit_rows(as_csr(z, metric))).sum(1)))
-    else:
-        sums = unit_rows(as_dense(z, metric).double()).abs().sum(1)
+    sums = torch.as_tensor(abs(unit_codes(z, metric)).sum(1))
     if z.shape[1] < 2:
         raise ValueError(f"{metric}: z has {z.shape[1]} feature, expected 2 or more")
     root = math.sqrt(z.shape[1])
@@ -141,11 +133,7 @@ def expected_activation(z: Any) -> Tensor:
 
 def activation_sums(z: Any, metric: str) -> Tensor:
     """Return `(features,)` in float64: the sum over samples of z / ‖z‖₂."""
-    if sp.issparse(z):
-        summed: Tensor = torch.from_numpy(np.asarray(unit_rows(as_csr(z, metric)).sum(0)))
-        return summed
-    dense: Tensor = unit_rows(as_dense(z, metric).double())
-    return dense.sum(0)
+    return torch.as_tensor(unit_codes(z, metric).sum(0))
 
 
 def stored_bytes(z: Any) -> float:
@@ -161,7 +149,6 @@ def stored_bytes(z: Any) -> float:
         >>> stored_bytes(torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]))
         8.0
     """
-    active = active_entries(z, "stored_bytes")
-    samples, features = active.shape
-    per_sample = len(active.rows) / samples
+    rows, _ = active_entries(z, "stored_bytes")
+    per_sample, features = len(rows) / int(z.shape[0]), int(z.shape[1])
     return 8 * per_sample if per_sample < features / 2 else 4.0 * features

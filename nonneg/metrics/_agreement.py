@@ -130,15 +130,9 @@ def _cosines(a: Any, b: Any) -> Tensor:
     """Return the cosines `(features of a, features of b)` in float64."""
     a, b = for_products(a, "match"), for_products(b, "match")
     if sp.issparse(a) and sp.issparse(b):
-        x, y = _sparse_unit_columns(a), _sparse_unit_columns(b)
+        x, y = unit_columns(as_csr(a, "match")), unit_columns(as_csr(b, "match"))
         return torch.from_numpy((x.T @ y).toarray())
     x, y = as_dense(a, "match"), as_dense(b, "match")
     device = x.device if on_gpu(x) else y.device
-    return unit_columns(x.to(device).double()).T @ unit_columns(y.to(device).double())
-
-
-def _sparse_unit_columns(z: Any) -> sp.csr_array:
-    csr = as_csr(z, "match")
-    lengths = np.sqrt(np.bincount(csr.indices, weights=csr.data**2, minlength=csr.shape[1]))
-    csr.data /= np.where(lengths == 0, 1, lengths)[csr.indices]
-    return csr
+    cosines: Tensor = unit_columns(x.to(device).double()).T @ unit_columns(y.to(device).double())
+    return cosines

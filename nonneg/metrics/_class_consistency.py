@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from nonneg.codes import EPSILON
-from nonneg.metrics._codes import check
-from nonneg.metrics._labels import as_labels
+from nonneg.metrics._labels import labelled
 from nonneg.metrics._tally import Tally, tally
 
 
@@ -86,11 +84,10 @@ def class_consistency(
         >>> class_consistency(z, [0, 0, 0, 1]).value
         0.75
     """
-    check(z, "class_consistency")
-    y = as_labels(labels, z.shape[0], "class_consistency").numpy()
-    true, generator = y[y >= 0].astype(np.int32), torch.Generator().manual_seed(seed)
-    permuted = [true[torch.randperm(len(true), generator=generator).numpy()] for _ in range(permutations)]
-    return consistency_of(tally(z, y >= 0, np.stack([true, *permuted]), "class_consistency"), min_support)
+    z, y, _ = labelled(z, labels, "class_consistency")
+    generator = torch.Generator().manual_seed(seed)
+    permuted = [y[torch.randperm(len(y), generator=generator)] for _ in range(permutations)]
+    return consistency_of(tally(z, torch.stack([y, *permuted]), "class_consistency"), min_support)
 
 
 def consistency_of(counted: Tally, min_support: int) -> ClassConsistency:

@@ -1,6 +1,5 @@
 """The inputs of metrics: codes as torch, NumPy or SciPy sparse matrices, on any device."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,15 +11,6 @@ from nonneg.codes import active, unit_rows
 
 _DENSE = 0.1
 _NON_FINITE = "{}: z holds NaN or infinite values, expected finite ones"
-
-
-@dataclass(frozen=True)
-class Entries:
-    """The active entries of a code matrix as coordinate lists, with ascending rows."""
-
-    rows: Tensor
-    columns: Tensor
-    shape: tuple[int, int]
 
 
 def as_dense(z: Any, metric: str) -> Tensor:
@@ -68,24 +58,35 @@ def for_products(z: Any, metric: str) -> Any:
     return canonical_csr(dense, metric) if int(dense.count_nonzero()) < _DENSE * dense.numel() else dense
 
 
-def unit_columns(z: Tensor) -> Tensor:
-    """Return the columns scaled to length 1; a dead column stays zero."""
-    return unit_rows(z.T).T if z.numel() else z
+def unit_codes(z: Any, metric: str) -> Any:
+    """Return the rows scaled to length 1 in float64, as CSR if `z` is sparse, otherwise as a tensor."""
+    return unit_rows(as_csr(z, metric) if sp.issparse(z) else as_dense(z, metric).double())
 
 
-def active_entries(z: Any, metric: str) -> Entries:
-    """Return where `z` is active, as `nonneg.codes` defines it."""
+def unit_columns(z: Any) -> Any:
+    """Return the columns of a tensor or CSR matrix scaled to length 1; a dead column stays zero."""
+    return unit_rows(z.T).T
+
+
+def active_entries(z: Any, metric: str) -> tuple[Tensor, Tensor]:
+    """Return the rows and columns of the active entries, as `nonneg.codes` defines them; rows ascend."""
     if sp.issparse(z):
-        found = active(canonical_csr(z, metric)).tocoo().coords
-        rows, columns = (torch.from_numpy(numbers.astype(np.int64)) for numbers in found)
-    else:
-        rows, columns = active(as_dense(z, metric)).nonzero(as_tuple=True)
-    return Entries(rows, columns, (z.shape[0], z.shape[1]))
+        rows, columns = active(canonical_csr(z, metric)).tocoo().coords
+        return torch.from_numpy(rows.astype(np.int64)), torch.from_numpy(columns.astype(np.int64))
+    rows, columns = active(as_dense(z, metric)).nonzero(as_tuple=True)
+    return rows, columns
 
 
 def on_gpu(z: Any) -> bool:
     """Return whether `z` is a tensor outside the CPU's memory."""
     return isinstance(z, Tensor) and z.device.type != "cpu"
+
+
+def require(metric: str, *checks: tuple[bool, str]) -> None:
+    """Raise an error with the message of the first check that does not hold; the metric's name starts it."""
+    for holds, message in checks:
+        if not holds:
+            raise ValueError(f"{metric}: {message}")
 
 
 def check(z: Any, metric: str) -> None:

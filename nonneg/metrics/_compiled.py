@@ -31,11 +31,6 @@ def in_threads(work: Callable[[int, int], object], total: int, block: int) -> No
     These are Python threads: numba's neither survive a fork nor accept calls from two threads.
     """
     blocks = [(first, min(first + block, total)) for first in range(0, total, block)]
-    threads = min(torch.get_num_threads(), len(blocks))
-    if threads == 1:
-        for first, last in blocks:
-            work(first, last)
-        return
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(min(torch.get_num_threads(), len(blocks))) as pool:
         for done in [pool.submit(work, first, last) for first, last in blocks]:
             done.result()

@@ -2,18 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nonneg.codes import active
-from nonneg.metrics._codes import as_dense, check
+from nonneg.metrics._codes import as_dense, check, require
 from nonneg.metrics._labels import as_labels
 
 # Entries that are counted at a time.
 _ENTRIES = 2**24
+Binning = Literal["equal-width", "zero-quantiles"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class MutualInformationGap:
 
 
 def mutual_information_gap(
-    z: Any, factors: Any, bins: int = 20, binning: Literal["equal-width", "zero-quantiles"] = "equal-width"
+    z: Any, factors: Any, bins: int = 20, binning: Binning = "equal-width"
 ) -> MutualInformationGap:
     """Return the mutual information gap, averaged over factors (MIG, Chen et al., 2018).
 
@@ -57,19 +58,18 @@ def mutual_information_gap(
         1.0
     """
     check(z, "mutual_information_gap")
-    samples, features = z.shape
-    if features < 2:
-        raise ValueError(f"mutual_information_gap: z has {features} feature, expected 2 or more")
-    if bins < 2:
-        raise ValueError(f"mutual_information_gap: bins is {bins}, expected 2 or more")
-    if binning not in ("equal-width", "zero-quantiles"):
-        raise ValueError(f"mutual_information_gap: binning is {binning!r}, expected 'equal-width' or 'zero-quantiles'")
+    require(
+        "mutual_information_gap",
+        (z.shape[1] > 1, f"z has {z.shape[1]} feature, expected 2 or more"),
+        (bins > 1, f"bins is {bins}, expected 2 or more"),
+        (binning in get_args(Binning), f"binning is {binning!r}, expected one of {', '.join(get_args(Binning))}"),
+    )
     dense = as_dense(z, "mutual_information_gap")
     divide = _equal_width if binning == "equal-width" else _zero_quantiles
     all_binned = divide(dense, bins)
     per_factor = {}
     for name, values in _named(factors).items():
-        y = as_labels(values, samples, "mutual_information_gap", f"factor {name}").to(dense.device)
+        y = as_labels(values, len(dense), "mutual_information_gap", f"factor {name}").to(dense.device)
         known = y >= 0
         entropy = float(_entropy(torch.bincount(y[known])[None]))
         if entropy == 0:

@@ -13,6 +13,7 @@ _ROUNDS = 1.5 * 2.0**52
 # ln 2 in two parts; the first ends in enough zero bits to be multiplied by small integers exactly.
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 _LARGEST = 700.0
+_SERIES = tuple(1 / math.factorial(n) for n in range(11, -1, -1))  # of Taylor, the highest power first
 _AT_ONCE = 2**13  # few enough to stay in the fastest cache
 
 
@@ -37,17 +38,10 @@ def _exponentials(values: Any, wholes: Any) -> None:
         wholes[i] = shifted
         n = shifted - _ROUNDS
         r = (x - n * _LN2_HIGH) - n * _LN2_LOW
-        series = 1 / 39916800 * r + 1 / 3628800
-        series = series * r + 1 / 362880
-        series = series * r + 1 / 40320
-        series = series * r + 1 / 5040
-        series = series * r + 1 / 720
-        series = series * r + 1 / 120
-        series = series * r + 1 / 24
-        series = series * r + 1 / 6
-        series = series * r + 0.5
-        series = series * r + 1.0
-        values[i] = series * r + 1.0
+        series = 0.0
+        for coefficient in _SERIES:
+            series = series * r + coefficient
+        values[i] = series
     bits, steps = values.view(np.int64), wholes.view(np.int64)
     for i in range(len(values)):
         bits[i] += steps[i] << 52

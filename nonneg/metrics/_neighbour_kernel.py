@@ -20,33 +20,30 @@ def _score(queries: Lists, query: int, inverted: Lists, scores: Any) -> None:
 
 
 @compiled
-def _sink(heap: Any, place: int) -> None:
-    """Move the value at `place` down the heap until no value below it is smaller."""
-    value = heap[place]
-    while True:
-        below = 2 * place + 1
-        if below >= len(heap):
-            break
-        if below + 1 < len(heap) and heap[below + 1] < heap[below]:
-            below += 1
-        if heap[below] >= value:
-            break
-        heap[place] = heap[below]
-        place = below
-    heap[place] = value
+def _largest(scores: Any, best: Any) -> None:
+    """Fill `best` with the largest scores in descending order, by insertion: few scores get in if `best` is short."""
+    best[:] = -np.inf
+    for score in scores:
+        if score > best[-1]:
+            place = len(best) - 1
+            while place > 0 and best[place - 1] < score:
+                best[place] = best[place - 1]
+                place -= 1
+            best[place] = score
 
 
 @compiled
-def _largest(scores: Any, heap: Any) -> None:
-    """Fill `heap` with the largest scores; the smallest of them comes first."""
-    k = len(heap)
-    heap[:] = scores[:k]
-    for place in range(k // 2 - 1, -1, -1):
-        _sink(heap, place)
-    for score in scores[k:]:
-        if score > heap[0]:
-            heap[0] = score
-            _sink(heap, 0)
+def _compare(scores: Any, same: Any, level: float, tolerance: float) -> tuple[int, int, int, int]:
+    """Return how many scores are above the level, how many of those are hits, and the same for scores tied with it."""
+    nearer, nearer_hits, tied, tied_hits = 0, 0, 0, 0
+    for i in range(len(scores)):
+        if scores[i] > level + tolerance:
+            nearer += 1
+            nearer_hits += same[i]
+        elif scores[i] >= level - tolerance:
+            tied += 1
+            tied_hits += same[i]
+    return nearer, nearer_hits, tied, tied_hits
 
 
 @compiled
@@ -54,22 +51,13 @@ def precision(
     rows: Lists, inverted: Lists, labels: Any, k: int, tolerance: float, first: int, last: int, found: Any
 ) -> None:
     """Fill `found` with the expected share of hits among the `k` nearest, for queries `first` to `last`."""
-    scores, heap = np.empty(len(labels)), np.empty(k)
+    scores, nearest = np.empty(len(labels)), np.empty(k)
     for query in range(first, last):
         _score(rows, query, inverted, scores)
         scores[query] = -np.inf
-        _largest(scores, heap)
-        least = heap[0] - tolerance
-        nearer, nearer_hits, tied, tied_hits = 0, 0, 0, 0
-        for other in range(len(labels)):
-            if scores[other] >= least:
-                hit = labels[other] == labels[query]
-                if scores[other] > heap[0] + tolerance:
-                    nearer += 1
-                    nearer_hits += hit
-                else:
-                    tied += 1
-                    tied_hits += hit
+        _largest(scores, nearest)
+        same = labels == labels[query]
+        nearer, nearer_hits, tied, tied_hits = _compare(scores, same, nearest[-1], tolerance)
         found[query] = (nearer_hits + tied_hits / tied * (k - nearer)) / k
 
 
@@ -78,36 +66,22 @@ def average_precision(
     rows: Lists, inverted: Lists, labels: Any, k: int, tolerance: float, first: int, last: int, found: Any
 ) -> None:
     """Fill `found` with the expected average precision of queries `first` to `last`; NaN without relevant samples."""
-    samples = len(labels)
     relevant = np.bincount(labels)[labels] - 1
-    scores, heap = np.empty(samples), np.empty(k)
-    close, hits = np.empty(samples), np.empty(samples, np.int64)
+    scores, nearest = np.empty(len(labels)), np.empty(k)
     for query in range(first, last):
         if relevant[query] == 0:
             found[query] = np.nan
             continue
         _score(rows, query, inverted, scores)
         scores[query] = -np.inf
-        _largest(scores, heap)
-        candidates = 0
-        for other in range(samples):
-            if scores[other] >= heap[0] - tolerance:
-                close[candidates] = scores[other]
-                hits[candidates] = labels[other] == labels[query]
-                candidates += 1
-        nearest = np.sort(heap)[::-1]
+        _largest(scores, nearest)
+        candidates = np.flatnonzero(scores >= nearest[-1] - tolerance)
+        close, same = scores[candidates], labels[candidates] == labels[query]
         total = 0.0
         nearer, nearer_hits, tied, tied_hits = 0, 0, 0, 0
         for rank in range(k):
             if rank == 0 or nearest[rank] != nearest[rank - 1]:
-                nearer, nearer_hits, tied, tied_hits = 0, 0, 0, 0
-                for candidate in range(candidates):
-                    if close[candidate] > nearest[rank] + tolerance:
-                        nearer += 1
-                        nearer_hits += hits[candidate]
-                    elif close[candidate] >= nearest[rank] - tolerance:
-                        tied += 1
-                        tied_hits += hits[candidate]
+                nearer, nearer_hits, tied, tied_hits = _compare(close, same, nearest[rank], tolerance)
             # As in `_retrieval`: the expected number of hits up to this rank, given a hit at it.
             others = (rank - nearer) * max(tied_hits - 1, 0) / max(tied - 1, 1)
             total += tied_hits / tied * (nearer_hits + 1 + others) / (rank + 1)

@@ -8,8 +8,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from nonneg.codes import unit_rows
-from nonneg.metrics._codes import as_csr, as_dense, for_products
+from nonneg.metrics._codes import for_products, unit_codes
 from nonneg.metrics._labels import labelled
 
 TOLERANCE = 1e-9
@@ -86,12 +85,11 @@ def _per_sample(z: Any, labels: Any, k: int, metric: str, average: bool) -> Tens
     z, y, known = labelled(z, labels, metric)
     if not 0 < k < len(y):
         raise ValueError(f"{metric}: k is {k}, expected 1 to {len(y) - 1} for {len(y)} labelled samples")
-    z = for_products(z, metric)
-    if sp.issparse(z):
-        found = _in_threads(unit_rows(as_csr(z, metric)), y, k, average)
+    units = unit_codes(for_products(z, metric), metric)
+    if sp.issparse(units):
+        found = _in_threads(units, y, k, average)
     else:
-        units, y = unit_rows(as_dense(z, metric).double()), y.to(z.device)
-        measure = _average_precision if average else _precision
+        y, measure = y.to(units.device), _average_precision if average else _precision
         # A block is dropped before the next one is computed: nothing but the call refers to it.
         blocks = query_blocks(len(y), len(y))
         found = torch.cat([measure(*_block(units, y, first, last), k) for first, last in blocks])

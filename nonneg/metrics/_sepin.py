@@ -3,15 +3,17 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from nonneg.metrics._activity import expected_activation
-from nonneg.metrics._codes import check, on_gpu
+from nonneg.metrics._codes import check, on_gpu, require
 from nonneg.metrics._leave_one_out import losses_without
+
+Ranking = Literal["information", "expected_activation"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ def sepin(
     k: Sequence[int | None] = (1, 10, 100, None),
     temperature: float = 0.2,
     renormalise: bool = True,
-    ranking: Literal["information", "expected_activation"] = "information",
+    ranking: Ranking = "information",
     scale: float = 1.0,
     negatives: int | None = None,
 ) -> Sepin:
@@ -95,18 +97,17 @@ def _check_arguments(
 ) -> None:
     for z in (z1, z2):
         check(z, "sepin")
-    if z1.shape != z2.shape:
-        raise ValueError(f"sepin: z1 has shape {tuple(z1.shape)} and z2 {tuple(z2.shape)}, expected equal shapes")
-    samples = z1.shape[0]
-    if samples < 2:
-        raise ValueError(f"sepin: z1 has {samples} sample, expected 2 or more: a single one has no negatives")
-    if not (temperature > 0 and math.isfinite(temperature)):
-        raise ValueError(f"sepin: temperature is {temperature}, expected a number above 0")
-    if any(n is not None and n < 1 for n in k):
-        raise ValueError(f"sepin: k is {tuple(k)}, expected numbers of at least 1, or None for all features")
-    if ranking not in ("information", "expected_activation"):
-        raise ValueError(f"sepin: ranking is {ranking!r}, expected 'information' or 'expected_activation'")
-    if on_gpu(z1) != on_gpu(z2):
-        raise ValueError("sepin: only one of z1 and z2 is on a GPU, expected both or neither")
-    if negatives is not None and not 1 <= negatives < samples:
-        raise ValueError(f"sepin: negatives is {negatives}, expected 1 to {samples - 1} for {samples} samples")
+    samples, shapes = z1.shape[0], f"z1 has shape {tuple(z1.shape)} and z2 {tuple(z2.shape)}"
+    require(
+        "sepin",
+        (z1.shape == z2.shape, f"{shapes}, expected equal shapes"),
+        (samples > 1, f"z1 has {samples} sample, expected 2 or more: a single one has no negatives"),
+        (temperature > 0 and math.isfinite(temperature), f"temperature is {temperature}, expected a number above 0"),
+        (all(n is None or n >= 1 for n in k), f"k is {tuple(k)}, expected numbers of at least 1, or None for all"),
+        (ranking in get_args(Ranking), f"ranking is {ranking!r}, expected one of {', '.join(get_args(Ranking))}"),
+        (on_gpu(z1) == on_gpu(z2), "only one of z1 and z2 is on a GPU, expected both or neither"),
+        (
+            negatives is None or 1 <= negatives < samples,
+            f"negatives is {negatives}, expected 1 to {samples - 1} for {samples} samples",
+        ),
+    )

@@ -21,7 +21,7 @@ def correlation_matrix(z: Any) -> Tensor:
         tensor([[ 1.0000, -0.2800],
                 [-0.2800,  1.0000]])
     """
-    columns = unit_columns(as_dense(z, "correlation_matrix"))
+    columns: Tensor = unit_columns(as_dense(z, "correlation_matrix"))
     return columns.T @ columns
 
 

@@ -10,6 +10,7 @@ Each returns what its pure function returns for all data at once, whichever proc
 Where the pure function returns a result with several values, `compute` returns a dictionary of them.
 """
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -31,12 +32,10 @@ class _Sums(Metric):
     full_state_update = False
     samples: Tensor
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._add_sum("samples", (), torch.int64)
-
-    def _add_sum(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
-        self.add_state(name, torch.zeros(shape, dtype=dtype), dist_reduce_fx="sum")
+    def __init__(self, options: Mapping[str, Any], **zeros: Tensor) -> None:
+        super().__init__(**options)
+        for name, zero in {"samples": torch.tensor(0), **zeros}.items():
+            self.add_state(name, zero, dist_reduce_fx="sum")
 
     def _add_batch(self, z: Any, **sums: Tensor) -> None:
         for name, value in sums.items():
@@ -67,18 +66,17 @@ class ClassConsistency(_Sums):
     counts: Tensor
 
     def __init__(self, features: int, classes: int, min_support: int = 10, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(kwargs, counts=torch.zeros(classes, features, dtype=torch.int64))
         self.min_support = min_support
-        self._add_sum("counts", (classes, features), torch.int64)
 
     def update(self, z: Any, labels: Any) -> None:
-        active = active_entries(z, "ClassConsistency")
-        y = as_integers(labels, active.shape[0], "ClassConsistency").to(active.rows.device)
-        classes, features = len(self.counts), active.shape[1]
+        rows, columns = active_entries(z, "ClassConsistency")
+        y = as_integers(labels, z.shape[0], "ClassConsistency").to(rows.device)
+        classes, features = len(self.counts), z.shape[1]
         if bool((y >= classes).any()):
             raise ValueError(f"ClassConsistency: labels holds {int(y.max())}, expected at most {classes - 1}")
-        kept = y[active.rows] >= 0
-        cells = y[active.rows[kept]] * features + active.columns[kept]
+        kept = y[rows] >= 0
+        cells = y[rows[kept]] * features + columns[kept]
         self._add_batch(z, counts=torch.bincount(cells, minlength=classes * features).view(classes, features))
 
     def compute(self) -> dict[str, Tensor]:
@@ -100,9 +98,8 @@ class Activity(_Sums):
     active: Tensor
 
     def __init__(self, features: int, dense: float = 0.5, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(kwargs, active=torch.zeros(features, dtype=torch.int64))
         self.dense = dense
-        self._add_sum("active", (features,), torch.int64)
 
     def update(self, z: Any) -> None:
         self._add_batch(z, active=active_counts(z, "Activity"))
@@ -127,13 +124,11 @@ class Sparsity(_Sums):
     entries: Tensor
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._add_sum("active", (), torch.int64)
-        self._add_sum("entries", (), torch.int64)
+        super().__init__(kwargs, active=torch.tensor(0), entries=torch.tensor(0))
 
     def update(self, z: Any) -> None:
-        active = len(active_entries(z, "Sparsity").rows)
-        self._add_batch(z, active=torch.tensor(active), entries=torch.tensor(z.shape[0] * z.shape[1]))
+        rows, _ = active_entries(z, "Sparsity")
+        self._add_batch(z, active=torch.tensor(len(rows)), entries=torch.tensor(z.shape[0] * z.shape[1]))
 
     def compute(self) -> Tensor:
         return 1 - self.active.double() / self.entries
@@ -153,9 +148,7 @@ class Hoyer(_Sums):
     rows: Tensor
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._add_sum("total", (), torch.float64)
-        self._add_sum("rows", (), torch.int64)
+        super().__init__(kwargs, total=torch.tensor(0.0, dtype=torch.float64), rows=torch.tensor(0))
 
     def update(self, z: Any) -> None:
         rows = hoyer_rows(z, "Hoyer")
@@ -178,8 +171,7 @@ class ExpectedActivation(_Sums):
     total: Tensor
 
     def __init__(self, features: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._add_sum("total", (features,), torch.float64)
+        super().__init__(kwargs, total=torch.zeros(features, dtype=torch.float64))
 
     def update(self, z: Any) -> None:
         self._add_batch(z, total=activation_sums(z, "ExpectedActivation"))
@@ -202,9 +194,8 @@ class Correlation(_Sums):
     active: Tensor
 
     def __init__(self, features: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._add_sum("products", (features, features), torch.float64)
-        self._add_sum("active", (features,), torch.int64)
+        products = torch.zeros(features, features, dtype=torch.float64)
+        super().__init__(kwargs, products=products, active=torch.zeros(features, dtype=torch.int64))
 
     def update(self, z: Any) -> None:
         self._add_batch(z, products=gram(z, "Correlation"), active=active_counts(z, "Correlation"))
@@ -226,8 +217,7 @@ class EffectiveRank(_Sums):
     products: Tensor
 
     def __init__(self, features: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._add_sum("products", (features, features), torch.float64)
+        super().__init__(kwargs, products=torch.zeros(features, features, dtype=torch.float64))
 
     def update(self, z: Any) -> None:
         self._add_batch(z, products=gram(z, "EffectiveRank"))

@@ -96,10 +96,8 @@ def sweep_folders(
 
 
 def _numbers(path: Path) -> Any:
-    try:
-        with read_errors_as_input_errors(path):
+    with read_errors_as_input_errors(path):
+        try:
             return np.load(path, allow_pickle=False)
-    except InputError:
-        raise
-    except (ValueError, EOFError) as error:
-        raise InputError(f"{path} is not a plain NumPy array, expected feature indices") from error
+        except (ValueError, EOFError) as error:
+            raise InputError(f"{path} is not a plain NumPy array, expected feature indices") from error

@@ -76,9 +76,7 @@ def fitted(selector: Any, features: Features, views: Features | None = None) -> 
     """Return a copy of the selector, fitted on the features, with labels or a second view if it needs them."""
     own = clone(selector)
     if isinstance(own, Sepin):
-        if views is None:
-            raise InputError("Sepin: views is None, expected features of a second view of the same samples")
-        return own.fit(features.codes, views=aligned(features, views))
+        return own.fit(features.codes, views=None if views is None else aligned(features, views))
     if not get_tags(own).target_tags.required:
         return own.fit(features.codes)
     if features.labels is None or not (known := is_labelled(features.labels)).any():

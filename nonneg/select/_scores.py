@@ -1,11 +1,14 @@
 """Scores of features: pure functions of codes; sparse codes stay sparse."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.special import entr
+from sklearn.preprocessing import StandardScaler
 
 from nonneg import metrics
 
@@ -45,17 +48,10 @@ def variance(X: Any) -> Array:
         >>> variance(sp.csr_array(np.array([[2.0, 1.0], [0.0, 1.0]])))
         array([1., 0.])
     """
-    samples, features = X.shape
-    mean = sum((np.asarray(rows.sum(axis=0)).ravel() for rows in _blocks(X)), np.zeros(features)) / samples
-    total = np.zeros(features)
+    scaler = StandardScaler(with_mean=False)
     for rows in _blocks(X):
-        if sp.issparse(rows):
-            stored = np.bincount(rows.indices, minlength=features)
-            total += np.bincount(rows.indices, np.square(rows.data - mean[rows.indices]), minlength=features)
-            total += (rows.shape[0] - stored) * np.square(mean)
-        else:
-            total += np.square(rows - mean).sum(axis=0)
-    return np.asarray(total / samples)
+        scaler.partial_fit(rows)
+    return np.asarray(scaler.var_)
 
 
 def mutual_information(X: Any, labels: Any, bins: int = 4) -> Array:
@@ -87,10 +83,10 @@ def mutual_information(X: Any, labels: Any, bins: int = 4) -> Array:
 
 
 def _information(counts: Array) -> float:
+    """Return the mutual information in nats of a table of counts: H(row) + H(column) - H(row, column)."""
     joint = counts / counts.sum()
-    apart = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
-    seen = joint > 0
-    return max(float((joint[seen] * np.log(joint[seen] / apart[seen])).sum()), 0.0)  # rounding may make it negative
+    found = entr(joint.sum(axis=0)).sum() + entr(joint.sum(axis=1)).sum() - entr(joint).sum()
+    return max(float(found), 0.0)  # rounding may make it negative
 
 
 def _blocks(X: Any) -> Iterator[Any]:
@@ -108,14 +104,9 @@ def _blocks(X: Any) -> Iterator[Any]:
 
 def _columns(X: Any) -> Iterator[tuple[Array, Array]]:
     """Yield, for each feature, the rows on which it is not zero and its values there."""
-    if sp.issparse(X):
-        by_feature = sp.csc_array(X, dtype=np.float64, copy=True)
+    for start in range(0, X.shape[1], _COLUMNS):
+        by_feature = sp.csc_array(X[:, start : start + _COLUMNS], dtype=np.float64, copy=True)
         by_feature.sum_duplicates()
         by_feature.eliminate_zeros()
-        for start, stop in zip(by_feature.indptr[:-1], by_feature.indptr[1:], strict=True):
-            yield by_feature.indices[start:stop], by_feature.data[start:stop]
-        return
-    for start in range(0, X.shape[1], _COLUMNS):
-        for values in np.ascontiguousarray(X[:, start : start + _COLUMNS].T, dtype=np.float64):
-            rows = np.flatnonzero(values)
-            yield rows, values[rows]
+        for first, last in itertools.pairwise(by_feature.indptr):
+            yield by_feature.indices[first:last], by_feature.data[first:last]

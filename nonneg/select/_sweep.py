@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from nonneg import metrics
 from nonneg.errors import InputError
-from nonneg.evaluate import linear_probe, on_fastest_device
+from nonneg.evaluate import linear_probe, markdown_table, on_fastest_device, rich_table
 from nonneg.features import Features
 from nonneg.labels import is_labelled
 from nonneg.progress import progress_bar
@@ -21,6 +21,7 @@ from nonneg.select._selectors import require_count, strongest
 
 ALL = "all features"
 _NEIGHBOURS = 10
+_HEADINGS = ("keep", "by", "probe", f"precision@{_NEIGHBOURS}", "bytes per sample")
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,7 @@ class Sweep:
 
     def markdown(self) -> str:
         """Return the table in Markdown, with the protocol below it."""
-        lines = [["keep", "by", *_COLUMNS], ["---:", "---", *["---:"] * len(_COLUMNS)], *self._cells()]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{self._setting()}\n"
+        return f"{markdown_table(_HEADINGS, self._cells(), left=(1,))}\n\n{self._setting()}\n"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON."""
@@ -70,14 +70,7 @@ class Sweep:
         return plot(self, Path(path))
 
     def __rich__(self) -> Table:
-        table = Table(box=None, pad_edge=False, header_style="bold", caption=self._setting(), caption_justify="left")
-        table.add_column("keep", justify="right")
-        table.add_column("by")
-        for column in _COLUMNS:
-            table.add_column(column, justify="right")
-        for cells in self._cells():
-            table.add_row(*cells)
-        return table
+        return rich_table(_HEADINGS, self._cells(), left=(1,), caption=self._setting())
 
     def _cells(self) -> Iterator[list[str]]:
         before = None
@@ -91,9 +84,6 @@ class Sweep:
             f"Selectors and probes fitted on {self.protocol['train_samples']:,} train samples and evaluated on"
             f" {self.protocol['test_samples']:,} test samples; seed {self.protocol['seed']}."
         )
-
-
-_COLUMNS = ("probe", f"precision@{_NEIGHBOURS}", "bytes per sample")
 
 
 def sweep(

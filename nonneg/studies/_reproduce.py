@@ -185,8 +185,8 @@ class Study:
             subject, parts, self.plan.transfer_to, self.plan.shifted_to, probe_epochs=self.plan.probe_epochs
         )
         # Not by `measure_subject`, which gives no curve: for CL this is also the first of the supervised runs.
-        trained, epochs = subject.trained, self.plan.fine_tune_epochs
-        tuned = fine_tune(trained.model, trained.train, trained.test, epochs=epochs, seed=seed)
+        epochs = self.plan.fine_tune_epochs
+        tuned = fine_tune(subject.model, subject.train_source, subject.test_source, epochs=epochs, seed=seed)
         figure = fine_tuning_figure(tuned)
         found = dataclasses.replace(found, figures={**found.figures, (figure.key, figure.layer): figure})
         # Codes without images suffice for matching over seeds, and stay when the run is removed.

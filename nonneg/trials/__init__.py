@@ -1,11 +1,11 @@
 """What a trained run is worth: trials that need its model and its data, and `measure`, which gathers them."""
 
-from nonneg.trials._augmented import AugmentedProbe, augmented_probe
-from nonneg.trials._fine_tune import FineTuned, fine_tune
+from nonneg.trials._augmented import augmented_probe
+from nonneg.trials._fine_tune import fine_tune
+from nonneg.trials._labelled_training import LabelledResult
 from nonneg.trials._measure import PARTS, USUAL_PARTS, measure, measure_subject
 from nonneg.trials._parts import fine_tuning_figure
 from nonneg.trials._subject import (
-    Trained,
     TrainedSubject,
     is_run,
     open_run,
@@ -18,9 +18,7 @@ from nonneg.trials._views import embed_view
 __all__ = [
     "PARTS",
     "USUAL_PARTS",
-    "AugmentedProbe",
-    "FineTuned",
-    "Trained",
+    "LabelledResult",
     "TrainedSubject",
     "augmented_probe",
     "embed_view",

@@ -1,10 +1,7 @@
 """The linear probe that papers report: a linear layer trained by SGD on random views."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -12,27 +9,13 @@ from nonneg.errors import InputError
 from nonneg.modalities import Modality, Source
 from nonneg.models import Layer, Model
 from nonneg.trials._labelled_training import (
+    LabelledResult,
     correctly_predicted,
     fit,
     labelled_config,
     linear_head,
     prepare_trial,
 )
-
-
-@dataclass(frozen=True)
-class AugmentedProbe:
-    """The result of the augmented probe.
-
-    Attributes:
-        accuracy: on the labelled test samples after the last epoch, not the best one.
-        curve: the accuracy after each epoch.
-        hits: `(labelled test samples,)` booleans: which of them are predicted correctly at the end.
-    """
-
-    accuracy: float
-    curve: tuple[float, ...]
-    hits: npt.NDArray[np.bool_] = field(compare=False, repr=False)
 
 
 def augmented_probe(
@@ -49,7 +32,7 @@ def augmented_probe(
     seed: int = 0,
     device: str | torch.device | None = None,
     progress: bool = False,
-) -> AugmentedProbe:
+) -> LabelledResult:
     """Train a linear layer on the frozen model by SGD, on a new random view of every sample in each epoch.
 
     The model is in evaluation mode and is not changed. Unlike `linear_probe`, the result depends on the learning rate
@@ -72,14 +55,14 @@ def augmented_probe(
     Example:
         >>> from nonneg.modalities.images import Images, open_source
         >>> from nonneg.models import ModelConfig
-        >>> some = open_source("digits", "test").take(np.arange(100))
+        >>> some = open_source("digits", "test").take(range(100))
         >>> len(augmented_probe(Model(ModelConfig("convnet_8", Images(channels=1))), some, some, epochs=2).curve)
         2
     """
     if layer not in ("encoder", "projector"):
         raise InputError(f"augmented_probe: layer is {layer!r}, expected encoder or projector")
     config = labelled_config(
-        model, views, epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, weight_decay=0.0, seed=seed
+        model, views, seed=seed, epochs=epochs, batch_size=batch_size, lr=learning_rate, weight_decay=0.0
     )
     trial = prepare_trial("augmented_probe", model, train, test, config, device)
     trial.model.eval()
@@ -92,7 +75,4 @@ def augmented_probe(
     def frozen(views: Any) -> Tensor:
         return trial.codes(views, layer)
 
-    curve, hits = fit(
-        trial, head, head.parameters(), lambda: correctly_predicted(head, codes, labels), progress, frozen
-    )
-    return AugmentedProbe(curve[-1], curve, hits)
+    return fit(trial, head, head.parameters(), lambda: correctly_predicted(head, codes, labels), progress, frozen)

@@ -1,6 +1,6 @@
 """Fine-tuning: the accuracy of the encoder after all of its weights are trained with labels."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -14,6 +14,7 @@ from nonneg.modalities import Modality, Source
 from nonneg.models import Model, projector_of
 from nonneg.rectify import NonNegative
 from nonneg.trials._labelled_training import (
+    LabelledResult,
     correctly_predicted,
     fit,
     labelled_config,
@@ -22,23 +23,6 @@ from nonneg.trials._labelled_training import (
 )
 
 Rectify = Literal["none", "relu", "rep_relu", "softplus", "sigmoid", "exp"]
-
-
-@dataclass(frozen=True)
-class FineTuned:
-    """The result of fine-tuning.
-
-    Attributes:
-        accuracy: on the labelled test samples after the last epoch, not the best one.
-        curve: the accuracy after each epoch.
-        samples: number of training samples.
-        hits: `(labelled test samples,)` booleans: which of them are predicted correctly at the end.
-    """
-
-    accuracy: float
-    curve: tuple[float, ...]
-    samples: int
-    hits: npt.NDArray[np.bool_] = field(compare=False, repr=False)
 
 
 def fine_tune(
@@ -58,7 +42,7 @@ def fine_tune(
     seed: int = 0,
     device: str | torch.device | None = None,
     progress: bool = False,
-) -> FineTuned:
+) -> LabelledResult:
     """Train a copy of the encoder and a new linear layer with labels, by SGD with momentum 0.9.
 
     The given model is not changed. A seed gives the same result every time on a CPU; on a GPU it differs by rounding.
@@ -82,35 +66,24 @@ def fine_tune(
         >>> len(fine_tune(model, some, some, epochs=2, fraction=0.2).curve)
         2
     """
-    _check(fraction, rectify)
+    if not 0 < fraction <= 1:
+        raise InputError(f"fine_tune: fraction is {fraction}, expected more than 0, at most 1")
+    if rectify not in get_args(Rectify):
+        raise InputError(f"fine_tune: rectify is {rectify!r}, expected one of {', '.join(get_args(Rectify))}")
     config = labelled_config(
-        model,
-        views,
-        epochs=epochs,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-        seed=seed,
+        model, views, seed=seed, epochs=epochs, batch_size=batch_size, lr=learning_rate, weight_decay=weight_decay
     )
     trial = prepare_trial("fine_tune", model, train, test, config, device)
     trial = replace(trial, rows=share_of_each_class(np.asarray(train.labels), trial.rows, fraction, seed))
     encoder = trial.model.train().requires_grad_(True).encoder
     head = _head(trial.model, trial.classes, projector, rectify, rectify_weight, seed).to(trial.device)
-    curve, hits = fit(
+    return fit(
         trial,
         lambda views: head(trial.codes(views, "encoder")),
         [*encoder.parameters(), *head.parameters()],
         lambda: correctly_predicted(head, *trial.test_codes("encoder")),
         progress,
     )
-    return FineTuned(curve[-1], curve, len(trial.rows), hits)
-
-
-def _check(fraction: float, rectify: str) -> None:
-    if not 0 < fraction <= 1:
-        raise InputError(f"fine_tune: fraction is {fraction}, expected more than 0, at most 1")
-    if rectify not in get_args(Rectify):
-        raise InputError(f"fine_tune: rectify is {rectify!r}, expected one of {', '.join(get_args(Rectify))}")
 
 
 class _NonNegativeLinear(nn.Linear):

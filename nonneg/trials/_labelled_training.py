@@ -3,7 +3,7 @@
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -32,6 +32,23 @@ from nonneg.training import (
 
 _BYTES_AT_A_TIME = 2**24  # of samples whose views are drawn together on a GPU
 _SMALL_SAMPLE = 2**14  # bytes; larger ones keep a GPU busy while the host launches the next step
+
+
+@dataclass(frozen=True)
+class LabelledResult:
+    """The result of training with labels.
+
+    Attributes:
+        accuracy: on the labelled test samples after the last epoch, not the best one.
+        curve: the accuracy after each epoch.
+        samples: number of training samples.
+        hits: `(labelled test samples,)` booleans: which of them are predicted correctly at the end.
+    """
+
+    accuracy: float
+    curve: tuple[float, ...]
+    samples: int
+    hits: npt.NDArray[np.bool_] = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,14 +94,7 @@ class Trial:
 
 
 def labelled_config(
-    model: Model,
-    views: Modality | None,
-    *,
-    epochs: int,
-    batch_size: int,
-    learning_rate: float,
-    weight_decay: float,
-    seed: int,
+    model: Model, views: Modality | None, *, seed: int, epochs: int, batch_size: int, lr: float, weight_decay: float
 ) -> TrainConfig:
     """Return a config of SGD with momentum 0.9, without warm-up; the learning rate falls to 0 along a cosine."""
     return TrainConfig(
@@ -92,7 +102,7 @@ def labelled_config(
         epochs=epochs,
         batch_size=batch_size,
         optimiser="sgd",
-        lr=learning_rate,
+        lr=lr,
         weight_decay=weight_decay,
         warmup_epochs=0,
         encoder=model.config.encoder,
@@ -131,7 +141,7 @@ def fit(
     correct: Callable[[], Tensor],
     progress: bool,
     frozen: Callable[[Tensor], Tensor] = lambda views: views,
-) -> tuple[tuple[float, ...], npt.NDArray[np.bool_]]:
+) -> LabelledResult:
     """Minimise the cross-entropy with the optimiser of the trial's config.
 
     Args:
@@ -141,9 +151,6 @@ def fit(
         correct: returns which test samples `(samples,)` are predicted correctly; called after each epoch.
         progress: show a progress bar.
         frozen: layers below `logits` that are not trained.
-
-    Returns:
-        The accuracy after each epoch, and which test samples are predicted correctly at the end.
     """
     config, device = trial.config, trial.device
     optimiser, total = optimiser_of(parameters, config, device), torch.zeros((), device=device)
@@ -175,7 +182,7 @@ def fit(
             curve.append(float(hits.double().mean()))
             bar.update(task, completed=epoch + 1, description=f"{trial.name}: accuracy {curve[-1]:.1%}")
     del update  # frees the graph's memory now: a reference in torch may keep this frame alive
-    return tuple(curve), hits.cpu().numpy()
+    return LabelledResult(curve[-1], tuple(curve), len(trial.rows), hits.cpu().numpy())
 
 
 class _Batches:

@@ -19,7 +19,8 @@ from nonneg.evaluate import (
 )
 from nonneg.models import Layer
 from nonneg.trials._augmented import augmented_probe
-from nonneg.trials._fine_tune import FineTuned, fine_tune
+from nonneg.trials._fine_tune import fine_tune
+from nonneg.trials._labelled_training import LabelledResult
 from nonneg.trials._subject import TrainedSubject, embed_layers, split_sources, test_source
 from nonneg.trials._views import embed_view
 
@@ -29,31 +30,31 @@ _SEPIN_SAMPLES = 2_048  # test samples whose two views SEPIN compares
 
 def _sepin(subject: TrainedSubject) -> Iterator[Figure]:
     """The information about a sample that only one feature carries, from two views of test samples."""
-    trained = subject.trained
-    rows = np.random.default_rng(0).permutation(len(trained.test))[:_SEPIN_SAMPLES]  # data is often sorted by class
-    some = trained.test.take(np.sort(rows))
-    embedded = [embed_view(trained.model, some, view, trained.config.seed) for view in (0, 1)]
+    # A random sample, because data is often sorted by class.
+    rows = np.random.default_rng(0).permutation(len(subject.test_source))[:_SEPIN_SAMPLES]
+    some = subject.test_source.take(np.sort(rows))
+    embedded = [embed_view(subject.model, some, view, subject.seed or 0) for view in (0, 1)]
     for layer in _LAYERS:
         first, second = (on_fastest_device(both[layer].codes) for both in embedded)
         found = metrics.sepin(first, second, k=(1, 10, 100, None))
         for k, value in found.at.items():
             margin = 1.96 * found.standard_error[k]
             key, title = ("sepin_all", "SEPIN, all") if k is None else (f"sepin_at_{k}", f"SEPIN@{k}")
-            interval = (value - margin, value + margin)
-            yield Figure(key, layer, title, value, "{:.3g}", None, interval, f"SEPIN: {found.variant}")
+            yield Figure(
+                key, layer, title, value, "{:.3g}", None, (value - margin, value + margin), f"SEPIN: {found.variant}"
+            )
 
 
 def _corruptions(subject: TrainedSubject) -> Iterator[Figure]:
     """The probe, fitted on clean samples and evaluated on corrupted ones."""
-    trained = subject.trained
     fitted = {layer: fit_probe(features) for layer, features in subject.train.items()}
     hits: dict[tuple[str, str], list[Any]] = {}
-    corrupted = trained.model.modality.corrupted(trained.test)
+    corrupted = subject.model.modality.corrupted(subject.test_source)
     if not corrupted:
-        raise InputError(f"there are no corruptions of {trained.model.modality.name}")
+        raise InputError(f"there are no corruptions of {subject.model.modality.name}")
     for kind, sources in corrupted.items():
         for source in sources:
-            features = embed_layers(trained.model, source)
+            features = embed_layers(subject.model, source)
             for layer, probe in fitted.items():
                 hits.setdefault((layer, kind), []).append(probe.test(features[layer]).hits)
     for layer in fitted:
@@ -64,33 +65,30 @@ def _corruptions(subject: TrainedSubject) -> Iterator[Figure]:
 
 
 def _augmented(subject: TrainedSubject, epochs: int) -> Iterator[Figure]:
-    trained = subject.trained
     variant = f"Linear probe by SGD on views: {epochs} epochs"
     for layer in _LAYERS:
         hits = augmented_probe(
-            trained.model, trained.train, trained.test, layer=layer, epochs=epochs, seed=subject.seed or 0
+            subject.model, subject.train_source, subject.test_source, layer=layer, epochs=epochs, seed=subject.seed or 0
         ).hits
         yield mean_figure("augmented_probe", layer, "linear probe by SGD on views", hits, variant)
 
 
 def _fine_tuning(subject: TrainedSubject, epochs: int) -> Iterator[Figure]:
-    trained = subject.trained
-    found = fine_tune(trained.model, trained.train, trained.test, epochs=epochs, seed=subject.seed or 0)
+    found = fine_tune(subject.model, subject.train_source, subject.test_source, epochs=epochs, seed=subject.seed or 0)
     yield fine_tuning_figure(found)
 
 
-def fine_tuning_figure(found: FineTuned) -> Figure:
+def fine_tuning_figure(found: LabelledResult) -> Figure:
     """Return the figure of a finished fine-tuning."""
     return mean_figure("fine_tuning", "encoder", "fine-tuned", found.hits, f"Fine-tuned: {len(found.curve)} epochs")
 
 
 def transfer(subject: TrainedSubject, data: str, name: str) -> Part:
     """A probe fitted and evaluated on another data set. The data is opened now, so that errors come early."""
-    model = subject.trained.model
-    sources = split_sources(model, data)
+    sources = split_sources(subject.model, data)
 
     def figures(subject: TrainedSubject) -> Iterator[Figure]:
-        train, test = (embed_layers(model, source) for source in sources)
+        train, test = (embed_layers(subject.model, source) for source in sources)
         for layer, features in test.items():
             hits = linear_probe(train[layer], features).hits
             yield mean_figure(f"transfer_{name}", layer, f"probe on {name}", hits)
@@ -100,12 +98,11 @@ def transfer(subject: TrainedSubject, data: str, name: str) -> Part:
 
 def shifted(subject: TrainedSubject, data: str, name: str) -> Part:
     """The run's own probe, evaluated on shifted images of the same classes. The data is opened now."""
-    trained = subject.trained
-    source = test_source(trained.model, data)
-    require_same_classes(trained.train.label_names, source.label_names)
+    source = test_source(subject.model, data)
+    require_same_classes(subject.train_source.label_names, source.label_names)
 
     def figures(subject: TrainedSubject) -> Iterator[Figure]:
-        features = embed_layers(trained.model, source)
+        features = embed_layers(subject.model, source)
         for layer, train in subject.train.items():
             hits = fit_probe(train).test(features[layer]).hits
             yield mean_figure(f"shifted_{name}", layer, f"probe, evaluated on {name}", hits)

@@ -12,24 +12,16 @@ from nonneg.features import Features
 from nonneg.labels import is_labelled
 from nonneg.modalities import Source, UndividedError
 from nonneg.models import Model, load
-from nonneg.training import TrainConfig, load_recipe
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A run's model with the samples it is measured on."""
-
-    model: Model
-    config: TrainConfig
-    train: Source
-    test: Source
+from nonneg.training import load_recipe
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedSubject(Subject):
-    """A trained run to measure: the features of its test samples, and the model and data to make others."""
+    """A trained run to measure: its features, and the model and data to make others."""
 
-    trained: Trained
+    model: Model
+    train_source: Source
+    test_source: Source
 
 
 def is_run(path: str) -> bool:
@@ -100,7 +92,9 @@ def open_run(path: str, data: str | None = None, device: str | None = None) -> T
         protocol,
         sample_digest(test["encoder"]),
         sources[1].factors,
-        trained=Trained(model, config, *sources),
+        model=model,
+        train_source=sources[0],
+        test_source=sources[1],
     )
 
 

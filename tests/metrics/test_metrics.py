@@ -101,7 +101,7 @@ def test_purity_and_entropy_equal_a_loop(codes, labels):
 
 
 @pytest.mark.parametrize("classes", [3, 50, 300])
-def test_the_compiled_counts_equal_those_of_torch(codes, classes):
+def test_class_counts_equal_a_direct_count(codes, classes):
     y = torch.randint(0, classes, (60,), generator=torch.Generator().manual_seed(5))
     rows, columns = (codes / codes.norm(dim=1, keepdim=True) > 1e-5).nonzero(as_tuple=True)
     counts = torch.zeros(classes, 12, dtype=torch.int64).index_put_(

@@ -9,14 +9,16 @@ import torch
 import torch.nn.functional as F
 
 from nonneg.errors import InputError
-from nonneg.modalities.images import ViewConfig, open_source
+from nonneg.modalities.images import Images, ViewConfig, open_source
+from nonneg.modalities.images.corruptions import corrupted_source
 from nonneg.models import Model, ModelConfig, load
 from nonneg.training import TrainConfig, epoch_order, load_recipe, train
-from nonneg.trials import augmented_probe, corrupted_source
-from nonneg.trials._labelled_training import CROP_AND_FLIP, fit, prepare_trial
+from nonneg.trials import augmented_probe
+from nonneg.trials._labelled_training import fit, prepare_trial
 
 TRAIN, TEST = open_source("digits", "train"), open_source("digits", "test")
-MILD = ViewConfig(crop_least=0.6)  # without flips: a flipped digit is another character
+# Without flips: a flipped digit is another character.
+MILD = Images(views=ViewConfig(crop_least=0.6)).fitted(TRAIN)
 QUICK = {"epochs": 3, "batch_size": 128, "views": MILD, "device": "cpu"}
 
 
@@ -78,8 +80,8 @@ def test_unlabelled_samples_are_left_out(trained):
     def with_unlabelled(source):
         labels = np.concatenate((source.labels, np.full(50, -1)))
         ids = (*source.ids, *(f"unlabelled-{i}" for i in range(50)))
-        images = np.concatenate((source.images, 255 - source.images[:50]))
-        return replace(source, images=images, labels=labels, ids=ids)
+        samples = np.concatenate((source.samples, 255 - source.samples[:50]))
+        return replace(source, samples=samples, labels=labels, ids=ids)
 
     plain = augmented_probe(trained, TRAIN, TEST, **QUICK)
     assert augmented_probe(trained, with_unlabelled(TRAIN), with_unlabelled(TEST), **QUICK) == plain
@@ -94,7 +96,7 @@ def test_corrupted_images_can_be_used_for_training_and_for_evaluation(trained):
 
 
 def test_without_views_it_equals_plain_sgd_with_a_cosine_schedule(trained):
-    probe = augmented_probe(trained, TRAIN, TEST, epochs=4, views=ViewConfig(), device="cpu")
+    probe = augmented_probe(trained, TRAIN, TEST, epochs=4, views=Images().fitted(TRAIN), device="cpu")
     x, test_x = (torch.from_numpy(encoded(trained, source)) for source in (TRAIN, TEST))
     y, test_y = (torch.from_numpy(source.labels) for source in (TRAIN, TEST))
     weight, bias = torch.zeros(10, x.shape[1], requires_grad=True), torch.zeros(10, requires_grad=True)
@@ -111,14 +113,18 @@ def test_without_views_it_equals_plain_sgd_with_a_cosine_schedule(trained):
     assert probe.curve == pytest.approx(curve, abs=1.5 / len(TEST))  # one sample may lie on a decision boundary
 
 
-def test_the_default_views_are_crops_and_flips():
-    assert ViewConfig(crop_least=0.08, flip_p=0.5) == CROP_AND_FLIP
+def test_the_default_views_are_crops_and_flips(trained):
+    views = replace(trained.modality, views=ViewConfig(size=8, crop_least=0.08, flip_p=0.5))
+    settings = {"epochs": 1, "device": "cpu"}
+    default = augmented_probe(trained, TRAIN, TEST, **settings)
+    assert augmented_probe(trained, TRAIN, TEST, views=views, **settings) == default
 
 
 def test_images_larger_than_the_models_views_are_cropped():
-    model = Model(ModelConfig("convnet_8", channels=1, image_size=8, resize=12))
-    large = replace(TRAIN, images=np.pad(TRAIN.images, ((0, 0), (2, 2), (2, 2), (0, 0)))).take(np.arange(100))
-    config = TrainConfig(epochs=1, batch_size=50, warmup_epochs=0)
+    modality = Images(channels=1, height=8, width=8, centre=8 / 12, views=ViewConfig(size=8))
+    model = Model(ModelConfig("convnet_8", modality))
+    large = replace(TRAIN, samples=np.pad(TRAIN.samples, ((0, 0), (2, 2), (2, 2), (0, 0)))).take(np.arange(100))
+    config = TrainConfig(epochs=1, batch_size=50, warmup_epochs=0, modality=modality)
     trial = prepare_trial("trial", model, large, large, config, "cpu")
     codes, labels = trial.test_codes("encoder")
     np.testing.assert_allclose(codes.numpy(), encoded(model, TRAIN.take(np.arange(100))), rtol=1e-6)
@@ -130,8 +136,8 @@ def test_images_larger_than_the_models_views_are_cropped():
         return torch.zeros(len(views), 10, requires_grad=True)
 
     parameter = torch.zeros(1, requires_grad=True)
-    curve, hits = fit(trial, logits, [parameter], lambda: torch.tensor([True, False]), progress=False)
-    assert curve == (0.5,) and hits.tolist() == [True, False]
+    found = fit(trial, logits, [parameter], lambda: torch.tensor([True, False]), progress=False)
+    assert found.curve == (0.5,) and found.hits.tolist() == [True, False]
     assert shapes == {(50, 1, 8, 8)}
 
 
@@ -145,7 +151,7 @@ def test_a_batch_size_above_the_number_of_samples_uses_all_of_them(trained):
     [
         ({"train": replace(TRAIN, labels=None)}, "train samples have no labels"),
         ({"test": replace(TEST, labels=np.full(len(TEST), -1))}, "test samples have no labels"),
-        ({"test": open_source("shapes", "test")}, "test images have 3 channels.* 1"),
+        ({"test": replace(TEST, samples=TEST.samples.repeat(2, axis=3))}, "2 channels.* 1"),
         ({"test": replace(TEST, label_names=tuple("abcdefghij"))}, "label names"),
         ({"train": TRAIN.take(TRAIN.labels == 3)}, "one class"),
         ({"layer": "both"}, "layer is 'both'"),

@@ -269,7 +269,7 @@ def test_the_command_measures_vectors_and_features(tmp_path, monkeypatch, comman
 def test_a_run_on_data_without_splits_is_evaluated_on_a_fifth_of_it(tmp_path):
     source = open_source("digits")
     labels = np.where(np.arange(300) == 7, 10, source.labels[:300])  # a class with one sample, which is fitted on
-    np.savez(tmp_path / "images.npz", images=source.images[:300], labels=labels)
+    np.savez(tmp_path / "images.npz", images=source.samples[:300], labels=labels)
     config = dataclasses.replace(load_recipe("digits"), data=str(tmp_path / "images.npz"), epochs=1, warmup_epochs=1)
     run = train(dataclasses.replace(config, accelerator="cpu"), tmp_path / "run", progress=False)
     found = measure(str(run), parts=["probe", "sepin"], shifted_to=[config.data], progress=False)
@@ -285,8 +285,8 @@ def test_other_data_gets_distinct_names_and_is_opened_before_the_work_starts(tmp
     config = dataclasses.replace(load_recipe("digits"), epochs=1, warmup_epochs=1, accelerator="cpu")
     run = str(train(config, tmp_path / "run", progress=False))
     test = open_source("digits", "test")
-    coloured = np.concatenate([test.images, test.images // 2, test.images], axis=3)
-    for name, images in (("plain", test.images), ("dark", test.images // 4), ("colour", coloured)):
+    coloured = np.concatenate([test.samples, test.samples // 2, test.samples], axis=3)
+    for name, images in (("plain", test.samples), ("dark", test.samples // 4), ("colour", coloured)):
         (tmp_path / name).mkdir()
         np.savez(tmp_path / name / "val.npz", images=images, labels=test.labels)
     plain, dark, colour = (str(tmp_path / name / "val.npz") for name in ("plain", "dark", "colour"))

@@ -5,19 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from nonneg.trials.images import lazy_rows
 
 from nonneg import InputError
-from nonneg.modalities.images import open_source
+from nonneg.modalities.images import Images, open_source
 from nonneg.models import Model, ModelConfig
 from nonneg.trials import open_subject, split_sources
 
 DIGITS = open_source("digits", "train")
-MODEL = Model(ModelConfig("convnet_8", channels=1, features=16))
+MODEL = Model(ModelConfig("convnet_8", Images(channels=1), features=16))
 
 
 def divided(tmp_path, labels):
-    np.savez(tmp_path / "digits.npz", images=DIGITS.images[: len(labels)], labels=labels)
+    np.savez(tmp_path / "digits.npz", images=DIGITS.samples[: len(labels)], labels=labels)
     return split_sources(MODEL, str(tmp_path / "digits.npz"))
 
 
@@ -45,12 +44,13 @@ def test_data_without_two_samples_of_a_class_is_divided_at_random(tmp_path, labe
     assert len(train) == 40 and len(test) == 10
 
 
-def test_dividing_data_copies_no_images():
-    wide = np.zeros((200, 128, 128, 1), np.uint8)
-    source = replace(DIGITS.take(np.arange(200)), images=wide)
+def test_dividing_data_on_disk_copies_no_images(tmp_path):
+    np.save(tmp_path / "wide.npy", np.zeros((200, 128, 128, 1), np.uint8))
+    wide = np.load(tmp_path / "wide.npy", mmap_mode="r")
+    source = replace(DIGITS.take(np.arange(200)), samples=wide)
     tracemalloc.start()
-    half = lazy_rows(source, np.arange(0, 200, 2))
-    assert half.images[3:5].shape == (2, 128, 128, 1)
+    half = source.take(np.arange(0, 200, 2))
+    assert half.samples[np.array([3, 4])].shape == (2, 128, 128, 1)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < wide.nbytes / 10

@@ -8,11 +8,12 @@ import torch
 
 from nonneg.evaluate import linear_probe, neighbour_hits
 from nonneg.features import Features
-from nonneg.modalities.images import ViewConfig, open_source
+from nonneg.modalities.images import Images, ViewConfig, open_source
+from nonneg.modalities.images.corruptions import KINDS, corrupt
 from nonneg.models import Model, ModelConfig
 from nonneg.studies import plan_for, reproduce
 from nonneg.training import load_recipe, train
-from nonneg.trials import KINDS, PARTS, augmented_probe, corrupt, fine_tune, measure
+from nonneg.trials import PARTS, augmented_probe, fine_tune, measure
 from nonneg.trials._labelled_training import correctly_predicted, fit, labelled_config, linear_head, prepare_trial
 
 pytestmark = [
@@ -40,14 +41,14 @@ def test_probe_and_neighbours_equal_those_of_the_cpu():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_corruptions_equal_those_of_the_cpu(kind):
-    images = torch.from_numpy(open_source("shapes").images[:50].copy())
+    images = torch.from_numpy(open_source("shapes").samples[:50].copy())
     ours, theirs = (corrupt(images.to(device), kind, 4).cpu().int() for device in ("cuda", "cpu"))
     assert float((ours - theirs).abs().float().mean()) < 0.5
 
 
 def test_training_with_labels_is_as_accurate_as_on_the_cpu():
     torch.manual_seed(0)
-    model = Model(ModelConfig("convnet_8", channels=1))
+    model = Model(ModelConfig("convnet_8", Images(channels=1)))
     for work in (fine_tune, augmented_probe):
         ours, theirs = (work(model, TRAIN, TEST, epochs=6, device=device).accuracy for device in ("cuda", "cpu"))
         assert ours == pytest.approx(theirs, abs=0.06)
@@ -55,8 +56,9 @@ def test_training_with_labels_is_as_accurate_as_on_the_cpu():
 
 def test_recorded_steps_give_the_same_accuracy_as_plain_ones(monkeypatch):
     torch.manual_seed(0)
-    model = Model(ModelConfig("convnet_8", channels=1))
-    config = labelled_config(6, 256, 0.05, 0.0, ViewConfig(crop_least=0.6), 0)
+    model = Model(ModelConfig("convnet_8", Images(channels=1)))
+    views = Images(views=ViewConfig(crop_least=0.6)).fitted(TRAIN)
+    config = labelled_config(model, views, seed=0, epochs=6, batch_size=256, lr=0.05, weight_decay=0.0)
     replays = []
     replay = torch.cuda.CUDAGraph.replay
     monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda graph: replays.append(replay(graph)))
@@ -73,7 +75,7 @@ def test_recorded_steps_give_the_same_accuracy_as_plain_ones(monkeypatch):
             [*encoder.parameters(), *head.parameters()],
             lambda: correctly_predicted(head, *trial.test_codes("encoder")),
             progress=False,
-        )[0]
+        ).curve
 
     recorded = curve(records=True)
     assert len(replays) > 20
@@ -82,7 +84,7 @@ def test_recorded_steps_give_the_same_accuracy_as_plain_ones(monkeypatch):
 
 
 def test_a_resnet_can_be_fine_tuned_with_every_head():
-    model = Model(ModelConfig("resnet18", channels=1, stem="small", features=32, projector_width=64))
+    model = Model(ModelConfig("resnet18", Images(channels=1, stem="small"), features=32, projector_width=64))
     few = TRAIN.take(np.arange(300))
     for settings in ({}, {"rectify": "relu", "rectify_weight": True}, {"projector": True, "rectify": "relu"}):
         found = fine_tune(model, few, TEST, epochs=2, batch_size=64, **settings)

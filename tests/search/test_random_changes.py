@@ -111,7 +111,7 @@ def test_an_index_equals_a_dictionary_after_random_changes(seed, tmp_path):
 
 @pytest.mark.slow
 def test_an_index_equals_a_dictionary_after_many_random_changes(tmp_path):
-    for seed in range(100, 160):
+    for seed in range(100, 130):
         hunt(seed, 80, tmp_path / f"{seed}.index")
 
 

@@ -17,8 +17,10 @@ from nonneg.durable import (
     check_claimable,
     claim_folder,
     folder_lock,
+    is_leftover,
     made_by,
     os_errors_as_input_errors,
+    remove,
 )
 from nonneg.errors import InputError
 from nonneg.explorer._answers import Answer
@@ -81,10 +83,10 @@ def _remove_leftovers(folder: Path) -> None:
     """Remove temporary files of an interrupted export, provided that the folder belongs to `export` or is empty."""
     with os_errors_as_input_errors(folder):
         entries = list(folder.iterdir())
-        leftovers = [path for path in entries if path.name.startswith(TEMPORARY_PREFIX)]
+        leftovers = [path for path in entries if is_leftover(path)]
         if len(leftovers) == len(entries) or made_by(folder / _MARKER) == _MAKER:
             for path in leftovers:
-                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+                remove(path)
 
 
 @contextmanager

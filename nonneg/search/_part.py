@@ -1,6 +1,6 @@
 """`Part`: rows that were added together, as inverted lists with ids and labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
 
-from nonneg.errors import InputError
-from nonneg.payload import Array, Entry, write_array, write_table
-from nonneg.search._files import damaged, open_array, open_strings
+from nonneg.features import Features
+from nonneg.payload import Array, Entry, damaged, write_array, write_table
+from nonneg.search._files import open_array, open_strings
 from nonneg.search._scoring import InvertedLists
 
 
@@ -38,25 +38,11 @@ class Part:
     files: Mapping[str, Entry] | None = None
 
     @classmethod
-    def of(
-        cls,
-        first: int,
-        codes: sp.csr_array,
-        ids: Sequence[str] | None,
-        labels: Array | None,
-        keep_lists: bool,
-        quantised: bool,
-    ) -> "Part":
-        """Make a part of codes; ids and labels are checked."""
-        rows = codes.shape[0]
-        own = None if ids is None else _checked_ids(ids, rows)
-        if labels is not None:
-            labels = np.asarray(labels)
-            if labels.shape != (rows,) or labels.dtype.kind not in "iu" or labels.min() < -1:
-                found = f"{labels.dtype} of shape {labels.shape}"
-                raise InputError(f"labels are {found}, expected {rows} integers, at least -1")
-            labels = labels.astype(np.int32)
-        return cls(first, rows, own, labels, _lists(codes, quantised) if keep_lists else None)
+    def of(cls, first: int, codes: sp.csr_array, features: Features, keep_lists: bool, quantised: bool) -> "Part":
+        """Make a part of codes in the form that an index stores, with the ids and labels of the features."""
+        ids = features.samples["id"].combine_chunks() if "id" in features.samples.column_names else None
+        labels = None if features.labels is None else features.labels.astype(np.int32)
+        return cls(first, len(features), ids, labels, _lists(codes, quantised) if keep_lists else None)
 
     def __contains__(self, row: int) -> bool:
         return self.first <= row < self.first + self.rows
@@ -84,9 +70,7 @@ class Part:
 def merged(earlier: Part, later: Part, features: int, deleted: Array) -> Part:
     """Merge two neighbouring parts; the codes and ids of deleted rows are dropped."""
     rows = earlier.rows + later.rows
-    is_kept = np.ones(rows, bool)
-    known = deleted[earlier.first : earlier.first + rows]
-    is_kept[: len(known)] = ~known
+    is_kept = ~deleted[earlier.first : earlier.first + rows]
     ids = None
     if earlier.ids is not None or later.ids is not None:
         # A deleted id may have been added again: only one of the two may remain.
@@ -150,19 +134,6 @@ def _opened_lists(folder: Path, files: Mapping[str, Entry], rows: int, features:
     if entries and (places.min() < 0 or places.max() >= rows):
         raise damaged(folder / files["places"]["file"], f"a row is outside 0 to {rows - 1}")
     return InvertedLists(starts, places, values, scales)
-
-
-def _checked_ids(ids: Any, rows: int) -> pa.Array:
-    if len(ids) != rows:
-        raise InputError(f"ids: {len(ids)} given, expected {rows}, one per row")
-    try:
-        column = ids if isinstance(ids, pa.Array | pa.ChunkedArray) else pa.array(ids, pa.string())
-    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
-        raise InputError(f"ids: expected one string per row ({error})") from error
-    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if column.null_count or len(column.unique()) < rows:
-        raise InputError("ids: some are missing or equal, expected a different id for each row")
-    return column
 
 
 def _ids_of(part: Part) -> pa.Array:

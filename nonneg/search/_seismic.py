@@ -15,9 +15,8 @@ from nonneg.durable import os_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.extras import import_extra
 from nonneg.messages import one_line
-from nonneg.payload import Array, Entry, adopted, new_name
+from nonneg.payload import Array, Entry, adopted, checked_content, damaged, new_name
 from nonneg.search._engine import Engine, Found, Where
-from nonneg.search._files import checked_content, damaged
 from nonneg.search._scoring import cores
 from nonneg.search._table import Table
 

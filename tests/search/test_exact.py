@@ -60,7 +60,7 @@ def test_many_small_additions_make_few_parts_and_change_nothing(codes, queries, 
     assert len(index._table.parts) <= 8
     check(index, codes, queries)
     check(Index.open(tmp_path / "x.index"), codes, queries)
-    left = {path.name for path in (tmp_path / "x.index").iterdir()} - {".lock", "meta.json"}
+    left = {path.name for path in (tmp_path / "x.index").iterdir()} - {"meta.json"}
     assert left == index._meta.named()
 
 
@@ -143,7 +143,7 @@ def test_added_rows_have_ids_and_labels(features, codes):
         (lambda index, codes: index.query(codes, where=np.ones(299, bool)), r"where is .*\(299,\).*300"),
         (lambda index, codes: index.delete(["s1", "nobody"]), "id 'nobody'"),
         (lambda index, codes: index.add(codes[:2], ["x"]), "ids: 1 given, expected 2"),
-        (lambda index, codes: index.add(codes[:2], ["x", "x"]), "ids: .*equal"),
+        (lambda index, codes: index.add(codes[:2], ["x", "x"]), "ids: .*same"),
         (lambda index, codes: index.add(codes[:2], ["x", "y"], [0.5, 1]), "labels are float64"),
         (lambda index, codes: Index.build(Features(codes), "faiss"), "engine is 'faiss'.*seismic"),
         (lambda index, codes: Index.build(Features(codes), cut=3), "engine exact .*'cut'"),

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache
 
 from nonneg.errors import InputError
 from nonneg.explorer import _answers as answers
@@ -46,7 +46,7 @@ class Explorer:
         self.encoders = tuple(encoders) or (None,) * len(sets)
         self.glass_boxes = tuple(glass_boxes) or (None,) * len(sets)
         self._lock = threading.Lock()
-        self._figures: dict[int, answers.Figures] = {}
+        self._figures, self._comparison = cache(figures), cache(comparison)
 
     def prepare(self) -> None:
         """Compute now what the first requests would otherwise wait for."""
@@ -57,11 +57,8 @@ class Explorer:
         return overview(self.sets, can_write, [self._input_kind(number) for number in range(len(self.sets))])
 
     def figures(self, number: int) -> answers.Figures:
-        features = self._set(number)
         with self._lock:
-            if number not in self._figures:
-                self._figures[number] = figures(features)
-        return self._figures[number]
+            return self._figures(self._set(number))
 
     def table(self, number: int) -> answers.FeatureTable:
         features = self._set(number)
@@ -118,11 +115,7 @@ class Explorer:
         if len(self.sets) < 2:
             raise InputError("one set of features is open, expected two to compare")
         with self._lock:
-            return self._comparison
-
-    @cached_property
-    def _comparison(self) -> answers.Comparison:
-        return comparison(*self.sets)
+            return self._comparison(*self.sets)
 
     def _set(self, number: int, *features: int, row: int = 0) -> FeatureSet:
         """Return a set after checking that it contains these features and this row."""

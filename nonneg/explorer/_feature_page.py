@@ -1,17 +1,14 @@
 """A feature's page: its samples from strong to weak, its labels and related features."""
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from nonneg.explorer._answers import Band, FeaturePage, Histogram, LabelShare, Relation, Sample
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._name_score import name_score
 from nonneg.explorer._search import search
 from nonneg.labels import is_labelled
+from nonneg.payload import Array
 
-Array = npt.NDArray[Any]
 _BINS, _STRONGEST, _BAND, _NEAR_MISSES, _RELATED, _LABELS = 30, 18, 9, 9, 6, 12
 _TYPICAL = 50  # strongest samples that define which features usually accompany this one
 _BANDS = (("strong", 0.75, 1.0), ("medium", 0.5, 0.75), ("weak", 0.25, 0.5), ("weakest", 0.0, 0.25))

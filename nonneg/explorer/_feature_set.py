@@ -4,10 +4,8 @@ import secrets
 import threading
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from nonneg.codes import unit_rows
@@ -16,8 +14,8 @@ from nonneg.explorer._labels import label_counts
 from nonneg.explorer._media import content_type
 from nonneg.explorer._names import Names
 from nonneg.features import Features
+from nonneg.payload import Array
 
-Array = npt.NDArray[Any]
 _EXCERPT = 240  # characters
 _MOSTLY, _OFTEN = 0.5, 0.25  # shares of the most common label that make it a hint
 _STANDS_OUT = 1.5  # minimum ratio of that share to the label's share of all samples
@@ -65,14 +63,10 @@ class FeatureSet:
             id=features.id(row),
             label=None if label is None else features.label_name(label),
             excerpt=None if text is None else text[:_EXCERPT] + ("…" if len(text) > _EXCERPT else ""),
-            has_picture=self._has_picture(row),
+            # Pixels are always shown as PNG; encoding one to find that out would be slow.
+            has_picture=self._has_pixels or content_type(features.media(int(row))) is not None,
             strength=None if strength is None else float(strength),
         )
-
-    def _has_picture(self, row: int) -> bool:
-        """Whether the sample has an image that browsers can show."""
-        # Pixels are always shown as PNG; encoding one to find that out would be slow.
-        return self._has_pixels or content_type(self.features.media(int(row))) is not None
 
     def column(self, feature: int) -> tuple[Array, Array]:
         """Rows on which a feature is active and its values there, in ascending order of the values."""
@@ -128,11 +122,6 @@ class FeatureSet:
             entropy=None if labels is None else float(labels.entropy[feature]),
             redundancy=None if np.isnan(redundancy) else redundancy,
         )
-
-    def by_activation(self) -> list[int]:
-        """Live features in descending order of expected activation, by absolute value if codes are signed."""
-        order = np.argsort(-np.abs(self.expected), kind="stable")
-        return [int(feature) for feature in order if self.active[feature]]
 
     @cached_property
     def products(self) -> Array:

@@ -38,7 +38,7 @@ def _ids(features: FeatureSet) -> Any:
 
 def _summary(features: FeatureSet, row: int, can_name: bool, can_encode: Kind | None) -> SetOverview:
     frequency = features.active / len(features)
-    ranked = features.by_activation()
+    ranked = features.features.ranked()
     shown = min(_STRIPS, len(ranked))
     # The middle of equal parts of the ranking, so that neither the best nor the worst are chosen.
     spread = [ranked[int((place + 0.5) * len(ranked) / shown)] for place in range(shown)]

@@ -17,9 +17,8 @@ from nonneg.payload import Array, checked_content, damaged, open_array, open_tab
 _COLUMNS = {"id": pa.string(), "media": pa.large_binary(), "text": pa.large_string()}
 
 
-def load(path: str | Path) -> Features:
+def load(folder: Path) -> Features:
     """Open a folder, checking shapes, sizes and index bounds; the values of the codes are not read."""
-    folder = Path(path)
     return Meta.read_consistently(folder, lambda meta: _open(folder, meta))
 
 

@@ -103,8 +103,9 @@ class Encoder:
         return sp.csr_array(select_columns(codes, self._features, self.run))
 
     def _trained_codes(self, sample: Any) -> Any:
+        content = _image_bytes(sample) if self.kind == "image" else sample
         try:
-            source = self._model.modality.read(_image_bytes(sample) if self.kind == "image" else sample)
+            source = self._model.modality.read(content)
         except InputError as error:
             name = "" if isinstance(sample, bytes) else f"{sample}: "
             raise InputError(f"{name}{error}") from error

@@ -96,7 +96,7 @@ class Query:
                 self.load(file)
         except InputError as error:
             raise InputError(
-                f"{path} exists and is not a saved query, expected a new name or that of a query"
+                f"{path} exists already and is not a saved query, expected a new name or that of a query"
             ) from error
         write_atomically(file, self.to_json().encode())
 

@@ -61,7 +61,7 @@ def test_many_small_additions_make_few_parts_and_change_nothing(codes, queries, 
     check(index, codes, queries)
     check(Index.open(tmp_path / "x.index"), codes, queries)
     left = {path.name for path in (tmp_path / "x.index").iterdir()} - {"meta.json"}
-    assert left == index._meta.named()
+    assert left == index._meta.listed()
 
 
 def test_a_merge_drops_the_codes_of_deleted_rows(codes):

@@ -80,7 +80,7 @@ def test_a_file_in_place_of_a_folder_is_an_error(nonneg, tmp_path):
         code, _, error = nonneg(*command)
         assert code == 2 and "d.npy is a file" in error
     code, _, error = nonneg("search", "x.features", "--like", "s1", "--index", "d.npy")
-    assert code == 2 and "d.npy is not an index" in error
+    assert code == 2 and "d.npy does not hold an index" in error
     code, _, error = nonneg("search", "x.features", "--like", "s1", "--save", "d.npy/x")
     assert code == 2 and "d.npy/x cannot be written" in error
 
@@ -110,7 +110,7 @@ def test_the_ranking_is_stored_in_the_index(nonneg, tmp_path):
         (["search", "x.features", "--feature", "99"], "feature is 99"),
         (["search", "x.features", "--feature", "1:-2"], "feature 1 has the weight -2.0"),
         (["search", "x.features"], "the query is empty"),
-        (["search", "x.features", "--like", "s1", "--index", "none"], "none is not an index"),
+        (["search", "x.features", "--like", "s1", "--index", "none"], "none does not hold an index"),
         (
             ["search", "x.features", "--like", "s1", "--query", "q.json"],
             "--like is given",
@@ -143,4 +143,4 @@ def test_a_damaged_index_is_an_error(nonneg, tmp_path):
     (path,) = (tmp_path / "x.index").glob("places-*")
     path.write_bytes(path.read_bytes()[:-4])
     code, _, error = nonneg("search", "x.features", "--like", "s1")
-    assert code == 2 and "is damaged" in error and "build the index again" in error
+    assert code == 2 and "is damaged" in error and "make it again" in error

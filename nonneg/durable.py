@@ -30,7 +30,7 @@ def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
         >>> target.read_text()
         'all or nothing'
     """
-    temporary = path.parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+    temporary = temporary_path(path.parent)
     try:
         with os_errors_as_input_errors(path), temporary.open("xb") as file:
             yield file
@@ -41,6 +41,11 @@ def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
     finally:
         with suppress(OSError):  # if it could not be created, that error has been raised already
             temporary.unlink(missing_ok=True)
+
+
+def temporary_path(folder: Path) -> Path:
+    """Return a new name for an unfinished file."""
+    return folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
 
 
 @contextmanager
@@ -106,13 +111,7 @@ def check_claimable(folder: Path, marker: str, maker: str, holds: set[str], over
     Returns:
         The paths in the folder, which `claim_folder` would remove.
     """
-    with os_errors_as_input_errors(folder):
-        if not folder.exists():
-            return []
-        if not folder.is_dir():
-            raise InputError(f"{folder} is a file, expected a folder for the results or a new name")
-        entries = sorted(path for path in folder.iterdir() if not path.name.startswith(TEMPORARY_PREFIX))
-    if entries:
+    if entries := folder_entries(folder):
         foreign = [path.name for path in entries if path.name not in {marker, *holds}]
         if foreign or made_by(folder / marker) != maker:
             named = (foreign or [entries[0].name])[0]
@@ -120,6 +119,16 @@ def check_claimable(folder: Path, marker: str, maker: str, holds: set[str], over
         if not overwrite:
             raise InputError(f"{folder} exists already; choose another folder or pass --overwrite to replace it")
     return entries
+
+
+def folder_entries(folder: Path) -> list[Path]:
+    """Return what a folder that is to be written holds, without temporary files; nothing if it does not exist."""
+    with os_errors_as_input_errors(folder):
+        if not folder.exists():
+            return []
+        if not folder.is_dir():
+            raise InputError(f"{folder} is a file, expected a folder or a new name")
+        return sorted(path for path in folder.iterdir() if not path.name.startswith(TEMPORARY_PREFIX))
 
 
 @contextmanager
@@ -189,9 +198,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
     Raises:
         InputError: if another process holds the lock.
     """
-    with os_errors_as_input_errors(folder):
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"{folder} is a file, expected a folder to write into")
+    folder_entries(folder)  # a file in its place is an error
     with removed_on_failure(folder), ExitStack() as stack:
         # Windows and some network file systems cannot lock folders: there, a file in the folder is locked. Where
         # nothing can be locked, writing is allowed.

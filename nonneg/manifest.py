@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 from nonneg.durable import (
+    folder_entries,
     is_leftover,
     os_errors_as_input_errors,
     read_errors_as_input_errors,
@@ -104,12 +105,7 @@ class Manifest:
 
         What an interrupted first save has left does not matter.
         """
-        with read_errors_as_input_errors(folder):
-            if not folder.exists():
-                return
-            if not folder.is_dir():
-                raise InputError(f"{folder} is a file, expected a folder for {cls.content} or a new name")
-            names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+        names = {path.name for path in folder_entries(folder) if not path.name.startswith(".")}
         # Other files are allowed only next to the same kind of content, not in a folder with a damaged meta.json.
         if not cls.is_in(folder):
             others = {name for name in names - {META} - cls.unlisted if not cls.file_names.fullmatch(name)}

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import secrets
 import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nonneg.durable import TEMPORARY_PREFIX, flush, os_errors_as_input_errors, read_errors_as_input_errors
+from nonneg.durable import flush, os_errors_as_input_errors, read_errors_as_input_errors, temporary_path
 from nonneg.errors import InputError
 from nonneg.messages import one_line
 
@@ -67,7 +66,7 @@ def write_table(folder: Path, name: str, table: pa.Table) -> Entry:
 
 
 def _write(folder: Path, name: str, kind: str, write: Callable[[Any], None]) -> Entry:
-    temporary = new_name(folder)
+    temporary = temporary_path(folder)
     with os_errors_as_input_errors(folder / name):
         with temporary.open("xb") as file:
             hashing = Hashing(file)
@@ -85,11 +84,6 @@ def adopted(temporary: Path, name: str, kind: str) -> Entry:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         final = temporary.replace(temporary.with_name(f"{name}-{digest[:16]}.{kind}"))
         return {"file": final.name, "bytes": final.stat().st_size, "sha256": digest}
-
-
-def new_name(folder: Path) -> Path:
-    """Return a temporary name for an unfinished file."""
-    return folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
 
 
 # Reading

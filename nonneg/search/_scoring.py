@@ -136,7 +136,7 @@ def scores_at(queries: Lists, lists: InvertedLists, first: int, samples: int, ro
             scores[query, place] = score
 
 
-def best(queries: Lists, segments: Sequence[Segment], k: int, threads: int | None = None) -> tuple[Any, Any]:
+def best(queries: Lists, segments: Sequence[Segment], k: int) -> tuple[Any, Any]:
     """Return the `k` best rows of each query and their scores, best first, ties in order of rows.
 
     Places beyond the last row with a score above 0 hold row -1 and score 0.
@@ -145,26 +145,22 @@ def best(queries: Lists, segments: Sequence[Segment], k: int, threads: int | Non
         queries: the features of each query, ascending, and their values in float64.
         segments: the rows to search, in ascending order.
         k: the number of rows, at least 1.
-        threads: the number of threads; None is one per core.
     """
     total = len(queries.starts) - 1
     scores, rows = np.zeros((total, 2 * k)), np.full((total, 2 * k), -1)
     found = np.zeros(total, np.int64)
 
-    def work(first: int, last: int) -> None:
+    def work(first: int) -> None:
         scratch = _borrowed(max(segment.rows for segment in segments))
+        last = min(first + _QUERIES, total)
         for first_row, samples, lists, allowed in segments:
             _best(queries, lists, allowed, first_row, first, last, scratch[:samples], scores, rows, found)
         _idle.append(scratch)
 
-    threads = min(threads or cores(), -(-total // _QUERIES))
-    if threads <= 1:
-        work(0, total)
-        return rows[:, :k], scores[:, :k]
-    blocks = [(first, min(first + _QUERIES, total)) for first in range(0, total, _QUERIES)]
-    with ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(work, *block) for block in blocks]:
-            done.result()
+    with ThreadPoolExecutor(cores()) as pool:
+        # A pool starts its threads on first use: a few queries do not need them.
+        each = map if total <= _QUERIES else pool.map
+        list(each(work, range(0, total, _QUERIES)))
     return rows[:, :k], scores[:, :k]
 
 

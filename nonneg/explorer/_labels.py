@@ -30,12 +30,6 @@ class LabelCounts:
     share: Array
     entropy: Array
 
-    def of(self, feature: int) -> list[tuple[str, int, int]]:
-        """Label, number of its active samples and number of all its samples, the most common label first."""
-        counts = self.counts[:, feature]
-        order = np.argsort(-counts, kind="stable")
-        return [(self.names[i], int(counts[i]), int(self.totals[i])) for i in order]
-
 
 def label_counts(features: Features) -> LabelCounts | None:
     """Count labels over the active samples of each feature; None without labels.

@@ -306,19 +306,23 @@ class Index:
         self.close()
 
 
-def verify(path: str | Path) -> None:
+def verify(path: str | Path) -> str:
     """Verify the integrity of an index's folder: read every file and compare it with the hash it was saved with.
 
     Data that Milvus stores, in a file or on a cluster, is not covered.
+
+    Returns:
+        A short description of the index.
 
     Raises:
         InputError: it names the first damaged file.
     """
     folder = Path(path)
 
-    def check(meta: Meta) -> None:
+    def check(meta: Meta) -> str:
         for entry in meta.entries():
             checked_content(folder, entry)
-        open_table(folder, meta.features, meta.parts, meta.deleted)
+        table = open_table(folder, meta.features, meta.parts, meta.deleted)
+        return f"Index({table.present:,} rows x {meta.features:,} features, {meta.engine})"
 
-    Meta.read_consistently(folder, check)
+    return Meta.read_consistently(folder, check)

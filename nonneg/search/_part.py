@@ -67,7 +67,7 @@ class Part:
         return np.asarray(self.lists.places[start:stop])
 
 
-def merged(earlier: Part, later: Part, features: int, deleted: Array) -> Part:
+def merged(earlier: Part, later: Part, deleted: Array) -> Part:
     """Merge two neighbouring parts; the codes and ids of deleted rows are dropped."""
     rows = earlier.rows + later.rows
     is_kept = ~deleted[earlier.first : earlier.first + rows]
@@ -81,21 +81,10 @@ def merged(earlier: Part, later: Part, features: int, deleted: Array) -> Part:
         labels = np.concatenate(both)
     if earlier.lists is None or later.lists is None:
         return Part(earlier.first, rows, ids, labels, None)
-    places, values, lengths = [], [], []
-    for feature in range(features):
-        length = 0
-        for part, lists in ((earlier, earlier.lists), (later, later.lists)):
-            start, stop = lists.starts[feature : feature + 2]
-            here = lists.places[start:stop] + np.int32(part.first - earlier.first)
-            kept = is_kept[here]
-            places.append(here[kept])
-            values.append(lists.values[start:stop][kept] * lists.scales[feature])
-            length += len(places[-1])
-        lengths.append(length)
-    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    quantised = earlier.lists.values.dtype == np.uint8
-    lists = _inverted(starts, np.concatenate(places), np.concatenate(values), quantised)
-    return Part(earlier.first, rows, ids, labels, lists)
+    codes = sp.vstack([_codes_of(part.rows, part.lists) for part in (earlier, later)], "csr")
+    codes.data *= np.repeat(is_kept, np.diff(codes.indptr))
+    codes.eliminate_zeros()
+    return Part(earlier.first, rows, ids, labels, _lists(codes, quantised=earlier.lists.values.dtype == np.uint8))
 
 
 def stored(part: Part, folder: Path) -> Part:
@@ -142,18 +131,19 @@ def _ids_of(part: Part) -> pa.Array:
     return pa.array([str(row) for row in range(part.first, part.first + part.rows)], pa.string())
 
 
+def _codes_of(rows: int, lists: InvertedLists) -> sp.csr_array:
+    values = lists.values * np.repeat(lists.scales, np.diff(lists.starts))
+    return sp.csc_array((values, lists.places, lists.starts), shape=(rows, len(lists.scales))).tocsr()
+
+
 def _lists(codes: sp.csr_array, quantised: bool) -> InvertedLists:
     by_feature = codes.tocsc()
-    return _inverted(by_feature.indptr, by_feature.indices, by_feature.data, quantised)
-
-
-def _inverted(starts: Array, places: Array, values: Array, quantised: bool) -> InvertedLists:
-    scales = _ones(len(starts) - 1)
+    scales, values = _ones(codes.shape[1]), by_feature.data
     if quantised:
-        scales, values = _rounded(starts, values)
+        scales, values = _rounded(by_feature.indptr, values)
     lists = InvertedLists(
-        starts.astype(np.int64, copy=False),
-        places.astype(np.int32, copy=False),
+        by_feature.indptr.astype(np.int64, copy=False),
+        by_feature.indices.astype(np.int32, copy=False),
         values.astype(np.uint8 if quantised else np.float32, copy=False),
         scales,
     )

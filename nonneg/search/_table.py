@@ -135,7 +135,7 @@ class Table:
         parts = [*self.parts, new]
         while len(parts) > 1 and 2 * parts[-1].rows >= parts[-2].rows:
             later, earlier = parts.pop(), parts.pop()
-            parts.append(merged(earlier, later, self.features, deleted))
+            parts.append(merged(earlier, later, deleted))
         return replace(self, parts=tuple(parts), deleted=deleted)
 
     def without(self, rows: Array) -> "Table":

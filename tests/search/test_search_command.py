@@ -138,6 +138,17 @@ def test_an_index_of_other_features_is_an_error(nonneg, tmp_path, codes):
     assert nonneg("search", "x.features", "--like", "s1")[0] == 0
 
 
+def test_the_verify_command_reads_an_index(nonneg, tmp_path):
+    assert nonneg("index", "x.features")[0] == 0
+    code, output, _ = nonneg("verify", "x.index")
+    assert code == 0 and "x.index is intact: Index(300 rows" in output
+    path = next((tmp_path / "x.index").glob("values-*"))
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 255]))
+    code, _, error = nonneg("verify", "x.index")
+    assert code == 2 and path.name in error
+
+
 def test_a_damaged_index_is_an_error(nonneg, tmp_path):
     nonneg("index", "x.features")
     (path,) = (tmp_path / "x.index").glob("places-*")

@@ -6,6 +6,8 @@ import sys
 import threading
 import time
 import webbrowser
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import uvicorn
@@ -18,6 +20,7 @@ from nonneg.explorer._server import build_app
 from nonneg.features import Features
 
 PORT = 8765
+_print = partial(print, flush=True)  # also appears at once when written to a pipe
 
 
 class Page:
@@ -75,6 +78,7 @@ def explore(
     read_only: bool = False,
     browser: bool = True,
     block: bool = True,
+    announce: Callable[[str], None] = _print,
 ) -> Page:
     """Show one or two sets of features on a web page.
 
@@ -87,10 +91,10 @@ def explore(
         read_only: do not allow names to be changed.
         browser: open the page in a browser if standard output is a terminal.
         block: wait until interrupted; pass False to continue, for example in a notebook.
+        announce: function that receives the line with the address.
     """
     page = Page(open_explorer(features, sentence_model), host, port, read_only)
-    # Flushed, so that the address appears at once when it is written to a pipe.
-    print(f"Exploring at {page.url}{' (stop with Ctrl-C)' if block else ''}", flush=True)
+    announce(f"Exploring at {page.url}{' (stop with Ctrl-C)' if block else ''}")
     if browser and sys.stdout.isatty():
         webbrowser.open(page.url)
     if block:

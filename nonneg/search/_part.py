@@ -81,7 +81,7 @@ def merged(earlier: Part, later: Part, deleted: Array) -> Part:
         labels = np.concatenate(both)
     if earlier.lists is None or later.lists is None:
         return Part(earlier.first, rows, ids, labels, None)
-    codes = sp.vstack([_codes_of(part.rows, part.lists) for part in (earlier, later)], "csr")
+    codes = sp.vstack([_codes_of(earlier.rows, earlier.lists), _codes_of(later.rows, later.lists)], "csr")
     codes.data *= np.repeat(is_kept, np.diff(codes.indptr))
     codes.eliminate_zeros()
     return Part(earlier.first, rows, ids, labels, _lists(codes, quantised=earlier.lists.values.dtype == np.uint8))

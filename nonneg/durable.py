@@ -1,20 +1,20 @@
 """Atomic writes: a kill, a crash or a full disk leaves either the old or the new content."""
 
 import errno
-import hashlib
 import json
 import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from nonneg.errors import InputError
-from nonneg.locks import CAN_LOCK_FOLDERS, lock
+from nonneg.locks import lock
 
 TEMPORARY_PREFIX = ".nonneg-tmp-"
+_LOCK = f"{TEMPORARY_PREFIX}lock"
 _CANNOT_SYNC = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 
 
@@ -30,7 +30,7 @@ def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
         >>> target.read_text()
         'all or nothing'
     """
-    temporary = path.parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+    temporary = temporary_path(path.parent)
     try:
         with os_errors_as_input_errors(path), temporary.open("xb") as file:
             yield file
@@ -41,6 +41,11 @@ def atomic_writer(path: Path) -> Iterator[IO[bytes]]:
     finally:
         with suppress(OSError):  # if it could not be created, that error has been raised already
             temporary.unlink(missing_ok=True)
+
+
+def temporary_path(folder: Path) -> Path:
+    """Return a new name for an unfinished file."""
+    return folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
 
 
 @contextmanager
@@ -96,7 +101,7 @@ def claim_folder(folder: Path, marker: str, content: dict[str, Any], holds: set[
     with os_errors_as_input_errors(folder):
         for path in entries:
             if path.name != marker:
-                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+                remove(path)
     return folder
 
 
@@ -106,13 +111,7 @@ def check_claimable(folder: Path, marker: str, maker: str, holds: set[str], over
     Returns:
         The paths in the folder, which `claim_folder` would remove.
     """
-    with os_errors_as_input_errors(folder):
-        if not folder.exists():
-            return []
-        if not folder.is_dir():
-            raise InputError(f"{folder} is a file, expected a folder for the results or a new name")
-        entries = sorted(path for path in folder.iterdir() if not path.name.startswith(TEMPORARY_PREFIX))
-    if entries:
+    if entries := folder_entries(folder):
         foreign = [path.name for path in entries if path.name not in {marker, *holds}]
         if foreign or made_by(folder / marker) != maker:
             named = (foreign or [entries[0].name])[0]
@@ -120,6 +119,16 @@ def check_claimable(folder: Path, marker: str, maker: str, holds: set[str], over
         if not overwrite:
             raise InputError(f"{folder} exists already; choose another folder or pass --overwrite to replace it")
     return entries
+
+
+def folder_entries(folder: Path) -> list[Path]:
+    """Return what a folder that is to be written holds, without temporary files; nothing if it does not exist."""
+    with os_errors_as_input_errors(folder):
+        if not folder.exists():
+            return []
+        if not folder.is_dir():
+            raise InputError(f"{folder} is a file, expected a folder or a new name")
+        return sorted(path for path in folder.iterdir() if not path.name.startswith(TEMPORARY_PREFIX))
 
 
 @contextmanager
@@ -151,85 +160,53 @@ def removed_on_failure(folder: Path) -> Iterator[None]:
 def made_by(marker: Path) -> str | None:
     """Return the `made_by` of a folder's marker; None if there is no readable marker."""
     try:
-        content = json.loads(marker.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        return read_object(marker).get("made_by")
+    except InputError:
         return None
-    return content.get("made_by") if isinstance(content, dict) else None
 
 
-# The JSON file that lists what a folder holds; replacing it commits a save.
-
-
-def with_checksum(content: dict[str, Any]) -> bytes:
-    """Return JSON with a hash over its own content, for `without_checksum`."""
-    return json.dumps({**content, "sha256": _digest(content)}, indent=1).encode()
-
-
-def without_checksum(path: Path, content: dict[str, Any], version: int) -> dict[str, Any]:
-    """Check the version and the hash that `with_checksum` added, and return the content without the hash."""
-    if content.get("version") != version:
-        raise InputError(f"{path} is of version {content.get('version')!r}, this nonneg reads version {version}")
-    if content.pop("sha256", None) != _digest(content):
-        raise InputError(f"{path} is damaged: it is not what was saved (SHA-256 differs)")
-    return content
-
-
-def read_json(folder: Path, name: str, format: str, what: str) -> dict[str, Any]:
-    """Read a JSON object whose field `format` must be as given; error messages call the folder `what`."""
-    path = folder / name
-    with read_errors_as_input_errors(folder):
-        if not path.is_file():
-            found = "it is a file" if folder.exists() else "there is no such folder"
-            raise InputError(f"{folder} is not {what}: {f'it has no {name}' if folder.is_dir() else found}")
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a file that must hold a JSON object."""
+    with read_errors_as_input_errors(path):
+        text = path.read_bytes()
     try:
-        with read_errors_as_input_errors(path):
-            content = json.loads(path.read_bytes())
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"{path} is damaged: it is not JSON") from error
-    if not isinstance(content, dict) or content.get("format") != format:
-        raise InputError(f"{path} is of another format, expected {format}")
+    if not isinstance(content, dict):
+        raise InputError(f"{path} is damaged: it holds a {type(content).__name__}, expected an object")
     return content
 
 
-def _digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+def is_leftover(path: Path) -> bool:
+    """Whether an interrupted process has left this temporary file or folder."""
+    return path.name.startswith(TEMPORARY_PREFIX) and path.name != _LOCK
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link, or a folder with everything in it."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Create a folder if needed and lock it against other writers."""
-    with os_errors_as_input_errors(folder):
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"{folder} is a file, expected a folder to write into")
-    with removed_on_failure(folder):
-        descriptor = lock_folder(folder)
-        try:
-            yield
-        finally:
-            os.close(descriptor)
-
-
-def lock_folder(folder: Path, doing: str = "written") -> int:
-    """Lock a folder until this process ends.
-
-    Returns:
-        A file descriptor; closing it with `os.close` ends the lock earlier.
+    """Create a folder if needed and lock it against other writers.
 
     Raises:
         InputError: if another process holds the lock.
     """
-    with os_errors_as_input_errors(folder):
-        if CAN_LOCK_FOLDERS:
-            descriptor = os.open(folder, os.O_RDONLY)
-        else:
-            descriptor = os.open(folder / f"{TEMPORARY_PREFIX}lock", os.O_RDWR | os.O_CREAT)
-    try:
-        is_locked = lock(descriptor, wait=False)
-    except OSError:  # some network file systems cannot lock folders
-        is_locked = True
-    if not is_locked:
-        os.close(descriptor)
-        raise InputError(f"{folder} is being {doing} by another process; wait for it or choose another --out")
-    return descriptor
+    folder_entries(folder)  # a file in its place is an error
+    with removed_on_failure(folder), ExitStack() as stack:
+        # Windows and some network file systems cannot lock folders: there, a file in the folder is locked. Where
+        # nothing can be locked, writing is allowed.
+        for path, flags in ((folder, os.O_RDONLY), (folder / _LOCK, os.O_RDWR | os.O_CREAT)):
+            with suppress(OSError):
+                descriptor = os.open(path, flags)
+                stack.callback(os.close, descriptor)
+                if not lock(descriptor, wait=False):
+                    raise InputError(f"{folder} is being written by another process; wait for it or use another folder")
+                break
+        yield

@@ -13,9 +13,6 @@ with suppress(ImportError):
 with suppress(ImportError):
     import msvcrt
 
-CAN_LOCK_FOLDERS = fcntl is not None
-"""Whether an opened folder can be locked like a file."""
-
 _PLACE = 2**31 - 2  # on Windows, nobody else can read a locked byte: lock one behind the content
 _PAUSE = 0.05  # seconds
 

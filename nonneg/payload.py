@@ -2,10 +2,8 @@
 
 import hashlib
 import re
-import secrets
 import struct
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,15 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nonneg.durable import TEMPORARY_PREFIX, flush, os_errors_as_input_errors, read_errors_as_input_errors
+from nonneg.durable import flush, os_errors_as_input_errors, read_errors_as_input_errors, temporary_path
 from nonneg.errors import InputError
-from nonneg.locks import lock
 from nonneg.messages import one_line
 
 Array = npt.NDArray[Any]
 Entry = dict[str, Any]
 """What a folder's `meta.json` says about a file: its name, size in bytes and SHA-256 hash."""
-_LOCK = ".lock"
 _ROWS_PER_BATCH = 65_536
 
 
@@ -70,7 +66,7 @@ def write_table(folder: Path, name: str, table: pa.Table) -> Entry:
 
 
 def _write(folder: Path, name: str, kind: str, write: Callable[[Any], None]) -> Entry:
-    temporary = new_name(folder)
+    temporary = temporary_path(folder)
     with os_errors_as_input_errors(folder / name):
         with temporary.open("xb") as file:
             hashing = Hashing(file)
@@ -90,30 +86,7 @@ def adopted(temporary: Path, name: str, kind: str) -> Entry:
         return {"file": final.name, "bytes": final.stat().st_size, "sha256": digest}
 
 
-def new_name(folder: Path) -> Path:
-    """Return a temporary name for an unfinished file."""
-    return folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
-
-
-@contextmanager
-def single_writer(folder: Path) -> Iterator[None]:
-    """Create the folder if needed and lock it against other writers.
-
-    Raises:
-        InputError: if another process is writing into the folder.
-    """
-    with os_errors_as_input_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / _LOCK).open("ab")
-    with file:
-        with os_errors_as_input_errors(folder):
-            is_locked = lock(file, wait=False)
-        if not is_locked:
-            raise InputError(f"{folder} is being written by another process; try again when it is done")
-        yield
-
-
-# Reading. `advice` is added to the error message about a damaged file.
+# Reading
 
 
 def is_entry(entry: Any, names: re.Pattern[str]) -> bool:
@@ -123,29 +96,27 @@ def is_entry(entry: Any, names: re.Pattern[str]) -> bool:
     )
 
 
-def open_array(
-    folder: Path, entry: Entry, kinds: tuple[str, ...], shape: tuple[int | None, ...], advice: str = ""
-) -> Array:
+def open_array(folder: Path, entry: Entry, kinds: tuple[str, ...], shape: tuple[int | None, ...]) -> Array:
     """Memory-map an array that must have one of these dtypes and this shape, where None matches any length."""
-    path = checked_size(folder, entry, advice)
+    path = checked_size(folder, entry)
     try:
         with read_errors_as_input_errors(path):
             array: Array = np.lib.format.open_memmap(path, mode="r")  # an array larger than its file is an error
     except InputError:
         raise
     except Exception as error:  # a damaged header can make NumPy raise nearly any exception
-        raise damaged(path, "it is not a plain NumPy array", advice) from error
+        raise damaged(path, "it is not a plain NumPy array") from error
     fits = len(array.shape) == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
     if array.dtype not in map(np.dtype, kinds) or not fits:
         wanted = f"({', '.join('any' if n is None else str(n) for n in shape)})"
         found = f"it holds {array.dtype} of shape {array.shape}"
-        raise damaged(path, f"{found}, expected {' or '.join(kinds)} of shape {wanted}", advice)
+        raise damaged(path, f"{found}, expected {' or '.join(kinds)} of shape {wanted}")
     return array.view(np.ndarray)
 
 
-def open_table(folder: Path, entry: Entry, columns: Mapping[str, pa.DataType], rows: int, advice: str = "") -> pa.Table:
+def open_table(folder: Path, entry: Entry, columns: Mapping[str, pa.DataType], rows: int) -> pa.Table:
     """Memory-map an Arrow table that must have this many rows and no other columns than these."""
-    path = checked_size(folder, entry, advice)
+    path = checked_size(folder, entry)
     expected = ", ".join(f"{name} ({kind})" for name, kind in columns.items())
     with read_errors_as_input_errors(path):
         mapped = pa.memory_map(str(path))
@@ -154,7 +125,7 @@ def open_table(folder: Path, entry: Entry, columns: Mapping[str, pa.DataType], r
         found = ", ".join(f"{field.name} ({field.type})" for field in reader.schema)
         fits = all(columns.get(field.name) == field.type for field in reader.schema)
         if not fits or len(set(reader.schema.names)) < len(reader.schema):
-            raise damaged(path, f"it has the columns {found}, expected {expected}", advice)
+            raise damaged(path, f"it has the columns {found}, expected {expected}")
         mapped.seek(0)
         _check_batches(memoryview(mapped.read_buffer()))  # mapped, not copied
         table = reader.read_all()
@@ -162,9 +133,9 @@ def open_table(folder: Path, entry: Entry, columns: Mapping[str, pa.DataType], r
     except InputError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise damaged(path, f"it is not an Arrow file of plain record batches ({one_line(error)})", advice) from error
+        raise damaged(path, f"it is not an Arrow file of plain record batches ({one_line(error)})") from error
     if table.num_rows != rows:
-        raise damaged(path, f"it holds {table.num_rows} rows of {found}, expected {rows}", advice)
+        raise damaged(path, f"it holds {table.num_rows} rows of {found}, expected {rows}")
     return table
 
 
@@ -217,26 +188,26 @@ def _field(content: memoryview, table: int, number: int) -> int:
     return table + offset if offset else 0
 
 
-def checked_size(folder: Path, entry: Entry, advice: str = "") -> Path:
+def checked_size(folder: Path, entry: Entry) -> Path:
     """Return the path of a file that must have the size that was saved."""
     path: Path = folder / entry["file"]
     with read_errors_as_input_errors(path):
         found = path.stat().st_size
     if not path.is_file() or found != entry["bytes"]:
-        raise damaged(path, f"it has {found:,} bytes, expected {entry['bytes']:,}", advice)
+        raise damaged(path, f"it has {found:,} bytes, expected {entry['bytes']:,}")
     return path
 
 
-def checked_content(folder: Path, entry: Entry, advice: str = "") -> Path:
+def checked_content(folder: Path, entry: Entry) -> Path:
     """Return the path of a file that must have the content that was saved."""
-    path = checked_size(folder, entry, advice)
+    path = checked_size(folder, entry)
     with read_errors_as_input_errors(path), path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != entry["sha256"]:
-        raise damaged(path, "it is not what was saved (SHA-256 differs)", advice)
+        raise damaged(path, "it is not what was saved (SHA-256 differs)")
     return path
 
 
-def damaged(path: Path, what: str, advice: str = "") -> InputError:
+def damaged(path: Path, what: str) -> InputError:
     """Return the error for a file whose content is not what was saved."""
-    return InputError(f"{path} is damaged: {what}{advice}")
+    return InputError(f"{path} is damaged: {what}; restore a copy of it or make it again")

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from nonneg.durable import (
-    TEMPORARY_PREFIX,
     check_claimable,
     claim_folder,
     folder_lock,
+    is_leftover,
     made_by,
     os_errors_as_input_errors,
     read_errors_as_input_errors,
+    read_object,
     write_atomically,
 )
 from nonneg.errors import InputError
@@ -119,9 +120,8 @@ class RunFolder:
 
         if self.resumes:
             with os_errors_as_input_errors(self.folder):
-                for leftover in self.folder.rglob(f"{TEMPORARY_PREFIX}*"):
-                    if not leftover.name.endswith("lock"):  # Windows locks a file in the folder
-                        leftover.unlink()
+                for leftover in filter(is_leftover, self.folder.rglob("*")):
+                    leftover.unlink()
             return
         content = {"made_by": self.format.made_by, **environment(device)}
         claim_folder(self.folder, ENVIRONMENT, content, self.format.holds, self._overwrite)
@@ -198,13 +198,7 @@ def _lines(path: Path, skip_damaged: bool) -> list[dict[str, Any]]:
 
 def read_environment(folder: Path) -> dict[str, Any]:
     """The environment that a run was made in."""
-    path = folder / ENVIRONMENT
-    with read_errors_as_input_errors(path):
-        content = path.read_bytes()
-    try:
-        return dict(json.loads(content))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"{path} is damaged, expected a JSON object") from error
+    return read_object(folder / ENVIRONMENT)
 
 
 def kind_of(path: str | Path) -> Kind | None:
@@ -252,7 +246,6 @@ def _is_estimator(folder: Path) -> bool:
 def _json_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file; an empty one where there is none."""
     try:
-        content = json.loads(path.read_bytes()) if path.is_file() else {}
-    except (OSError, ValueError, RecursionError):
+        return read_object(path) if path.is_file() else {}
+    except InputError:
         return {}
-    return content if isinstance(content, dict) else {}

@@ -23,7 +23,7 @@ _TYPES = {
     "float_type": "a number",
     "string_type": "a string",
     "bool_type": "true or false",
-    "tuple_type": "a list of numbers",
+    "tuple_type": "a list",
 }
 
 

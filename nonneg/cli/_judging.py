@@ -265,11 +265,13 @@ def theory(seed: int = 0) -> None:
 
 
 def verify(folder: Annotated[Path, tyro.conf.Positional]) -> None:
-    """Verify the integrity of a features folder: read it and compare it with its stored hashes.
+    """Verify the integrity of a features folder or an index: read it and compare it with its stored hashes.
 
     Args:
-        folder: a features folder.
+        folder: a features folder, or the folder of an index.
     """
-    from nonneg.features import verify
+    from nonneg import features, search
+    from nonneg.runs import kind_of
 
+    verify = search.verify if kind_of(folder) == "index" else features.verify
     print(f"{folder} is intact: {verify(folder)}")

@@ -2,18 +2,16 @@
 
 import threading
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache
 
 from nonneg.errors import InputError
 from nonneg.explorer import _answers as answers
 from nonneg.explorer._comparison import comparison
 from nonneg.explorer._feature_page import feature_page
 from nonneg.explorer._feature_set import FeatureSet
-from nonneg.explorer._glass import GlassBox
 from nonneg.explorer._name_score import name_score
 from nonneg.explorer._overview import figures, overview
 from nonneg.explorer._sample_page import encoded, sample_page, search_result
-from nonneg.search import Encoder
 
 STRIP = 9
 
@@ -23,8 +21,6 @@ class Explorer:
 
     Args:
         sets: the sets to show.
-        encoders: for each set, the encoder of new images or texts, or None.
-        glass_boxes: for each set, the classifier of its codes, or None.
 
     Example:
         >>> import numpy as np
@@ -34,19 +30,12 @@ class Explorer:
         [1.0]
     """
 
-    def __init__(
-        self,
-        sets: Sequence[FeatureSet],
-        encoders: Sequence[Encoder | None] = (),
-        glass_boxes: Sequence[GlassBox | None] = (),
-    ) -> None:
+    def __init__(self, sets: Sequence[FeatureSet]) -> None:
         if not 1 <= len(sets) <= 2:
             raise InputError(f"{len(sets)} sets of features are given, expected one or two")
         self.sets = tuple(sets)
-        self.encoders = tuple(encoders) or (None,) * len(sets)
-        self.glass_boxes = tuple(glass_boxes) or (None,) * len(sets)
         self._lock = threading.Lock()
-        self._figures: dict[int, answers.Figures] = {}
+        self._figures, self._comparison = cache(figures), cache(comparison)
 
     def prepare(self) -> None:
         """Compute now what the first requests would otherwise wait for."""
@@ -54,14 +43,11 @@ class Explorer:
             features.prepare()
 
     def overview(self, can_write: bool = True) -> answers.Overview:
-        return overview(self.sets, can_write, [self._input_kind(number) for number in range(len(self.sets))])
+        return overview(self.sets, can_write)
 
     def figures(self, number: int) -> answers.Figures:
-        features = self._set(number)
         with self._lock:
-            if number not in self._figures:
-                self._figures[number] = figures(features)
-        return self._figures[number]
+            return self._figures(self._set(number))
 
     def table(self, number: int) -> answers.FeatureTable:
         features = self._set(number)
@@ -77,7 +63,8 @@ class Explorer:
         return feature_page(self._set(number, feature), feature)
 
     def sample(self, number: int, row: int, off: Sequence[int] = ()) -> answers.SamplePage:
-        return sample_page(self._set(number, *off, row=row), row, off, self.glass_boxes[number])
+        features = self._set(number, *off, row=row)
+        return sample_page(features, row, off, features.glass_box)
 
     def search(self, number: int, query: answers.Query) -> answers.SearchResult:
         features = self._set(number, *(each.feature for each in query.features), *query.without)
@@ -101,28 +88,18 @@ class Explorer:
 
     def encode(self, number: int, sample: bytes | str) -> answers.Encoded:
         """Encode a new image, given as the bytes of its file, or a new text."""
-        features, encoder = self._set(number), self.encoders[number]
+        features = self._set(number)
         kind = "text" if isinstance(sample, str) else "image"
-        if encoder is None or self._input_kind(number) != kind:
+        if features.encoder is None or features.input_kind != kind:
             run = "a run of nonneg convert and its --sentence-model" if kind == "text" else "a run trained on images"
             raise InputError(f"{features.name} was opened without a model for {kind}s, expected {run}")
-        return encoded(features, encoder.codes(sample).toarray()[0])
-
-    def _input_kind(self, number: int) -> answers.Kind | None:
-        """What the encoder of a set takes on the page, which sends only images and texts."""
-        encoder = self.encoders[number]
-        kinds: dict[str, answers.Kind] = {"image": "image", "text": "text"}
-        return None if encoder is None else kinds.get(encoder.kind)
+        return encoded(features, features.encoder.codes(sample).toarray()[0])
 
     def comparison(self) -> answers.Comparison:
         if len(self.sets) < 2:
             raise InputError("one set of features is open, expected two to compare")
         with self._lock:
-            return self._comparison
-
-    @cached_property
-    def _comparison(self) -> answers.Comparison:
-        return comparison(*self.sets)
+            return self._comparison(*self.sets)
 
     def _set(self, number: int, *features: int, row: int = 0) -> FeatureSet:
         """Return a set after checking that it contains these features and this row."""

@@ -2,12 +2,10 @@
 
 import itertools
 import json
-import secrets
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from importlib.resources.abc import Traversable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -17,8 +15,10 @@ from nonneg.durable import (
     check_claimable,
     claim_folder,
     folder_lock,
+    is_leftover,
     made_by,
     os_errors_as_input_errors,
+    remove,
 )
 from nonneg.errors import InputError
 from nonneg.explorer._answers import Answer
@@ -68,12 +68,15 @@ def export(
         replace = overwrite or _is_incomplete(folder)
         check_claimable(folder, _MARKER, _MAKER, _PARTS, replace)
         explorer = open_explorer(given)
-        with _temporary_folder(folder) as made:
-            _write_site(explorer, made, features, samples, progress)
+        # An earlier copy remains until the new one is complete.
+        with (
+            os_errors_as_input_errors(folder),
+            TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=folder, ignore_cleanup_errors=True) as made,
+        ):
+            _write_site(explorer, Path(made), features, samples, progress)
             claim_folder(folder, _MARKER, {"made_by": _MAKER}, _PARTS, replace)
-            with os_errors_as_input_errors(folder):
-                for part in sorted(made.iterdir(), key=lambda part: part.name == _PAGE):  # index.html last
-                    part.rename(folder / part.name)
+            for part in sorted(Path(made).iterdir(), key=lambda part: part.name == _PAGE):  # index.html last
+                part.rename(folder / part.name)
     return folder
 
 
@@ -81,22 +84,10 @@ def _remove_leftovers(folder: Path) -> None:
     """Remove temporary files of an interrupted export, provided that the folder belongs to `export` or is empty."""
     with os_errors_as_input_errors(folder):
         entries = list(folder.iterdir())
-        leftovers = [path for path in entries if path.name.startswith(TEMPORARY_PREFIX)]
+        leftovers = [path for path in entries if is_leftover(path)]
         if len(leftovers) == len(entries) or made_by(folder / _MARKER) == _MAKER:
             for path in leftovers:
-                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-
-
-@contextmanager
-def _temporary_folder(folder: Path) -> Iterator[Path]:
-    """A folder inside `folder` to write to, so that an earlier copy remains until the new one is complete."""
-    made = folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
-    try:
-        with os_errors_as_input_errors(folder):
-            made.mkdir()
-        yield made
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+                remove(path)
 
 
 def _is_incomplete(folder: Path) -> bool:
@@ -116,11 +107,10 @@ def _write_site(explorer: Explorer, folder: Path, features: int, samples: int, p
             _write(folder / "data", name, answer(), selections)
     for number, each in enumerate(selections):
         _write_pictures(folder / "media" / str(number), each)
-    _copy(STATIC, folder / "static", skip={_PAGE})
+    shutil.copytree(str(STATIC), folder / "static", ignore=shutil.ignore_patterns(_PAGE))
     page = (STATIC / _PAGE).read_text("utf-8")
     page = page.replace('<base href="/">\n', _POLICY).replace("<html ", '<html data-mode="static" ')
-    with os_errors_as_input_errors(folder):
-        (folder / _PAGE).write_text(page, "utf-8")
+    (folder / _PAGE).write_text(page, "utf-8")
 
 
 class _Selection:
@@ -128,7 +118,7 @@ class _Selection:
 
     def __init__(self, features: FeatureSet, example: int, max_features: int, max_samples: int) -> None:
         self.set = features
-        ranked = features.by_activation()
+        ranked = features.features.ranked()
         is_complete = len(features.active) <= max_features
         self.features = list(range(len(features.active))) if is_complete else sorted(ranked[:max_features])
         strips = [[sample.row for sample in features.strongest(f, STRIP)] for f in ranked[:max_features]]
@@ -180,30 +170,27 @@ def _files(explorer: Explorer, selections: Sequence[_Selection]) -> Iterator[tup
 def _write(folder: Path, name: str, answer: Answer, selections: Sequence[_Selection]) -> None:
     content, path = _rounded(answer.model_dump()), folder / f"{name}.json"
     if name == "overview":
-        for each, copy in zip(content["sets"], selections, strict=True):
-            each.update(copy.description())
         content["note"] = "".join(copy.note() for copy in selections)
         for each, copy in zip(content["sets"], selections, strict=True):
+            each.update(copy.description())
             copy.shown.update(_rows(each["example"]))
     elif name.startswith("sets/"):
         copy = selections[int(name.split("/")[1])]
         copy.shown.update(_rows(content))
         if name.endswith("/features") and len(copy.features) < len(content["rows"]):
             content["rows"] = [content["rows"][feature] for feature in copy.features]
-    with os_errors_as_input_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")), "utf-8")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")), "utf-8")
 
 
 def _write_pictures(folder: Path, selection: _Selection) -> None:
     if not selection.set.features.has_media:
         return
-    with os_errors_as_input_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        for row in sorted(selection.shown):
-            content = selection.set.features.media(row)
-            if content is not None and content_type(content) is not None:
-                (folder / f"{row}.{selection.extension}").write_bytes(content)
+    folder.mkdir(parents=True, exist_ok=True)
+    for row in sorted(selection.shown):
+        content = selection.set.features.media(row)
+        if content is not None and content_type(content) is not None:
+            (folder / f"{row}.{selection.extension}").write_bytes(content)
 
 
 def _rows(content: Any) -> Iterator[int]:
@@ -225,11 +212,3 @@ def _rounded(content: Any) -> Any:
     if isinstance(content, dict):
         return {name: _rounded(value) for name, value in content.items()}
     return [_rounded(value) for value in content] if isinstance(content, list | tuple) else content
-
-
-def _copy(source: Traversable, target: Path, skip: set[str]) -> None:
-    with os_errors_as_input_errors(target):
-        target.mkdir(parents=True, exist_ok=True)
-        for each in source.iterdir():
-            if each.is_file() and each.name not in skip:
-                (target / each.name).write_bytes(each.read_bytes())

@@ -1,17 +1,13 @@
 """A feature's page: its samples from strong to weak, its labels and related features."""
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from nonneg.explorer._answers import Band, FeaturePage, Histogram, LabelShare, Relation, Sample
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._name_score import name_score
 from nonneg.explorer._search import search
-from nonneg.labels import is_labelled
+from nonneg.payload import Array
 
-Array = npt.NDArray[Any]
 _BINS, _STRONGEST, _BAND, _NEAR_MISSES, _RELATED, _LABELS = 30, 18, 9, 9, 6, 12
 _TYPICAL = 50  # strongest samples that define which features usually accompany this one
 _BANDS = (("strong", 0.75, 1.0), ("medium", 0.5, 0.75), ("weak", 0.25, 0.5), ("weakest", 0.0, 0.25))
@@ -20,7 +16,6 @@ _BANDS = (("strong", 0.75, 1.0), ("medium", 0.5, 0.75), ("weak", 0.25, 0.5), ("w
 def feature_page(features: FeatureSet, feature: int) -> FeaturePage:
     """Return everything about one feature."""
     rows, values = features.column(feature)
-    known = features.features.labels
     return FeaturePage(
         row=features.row(feature),
         histogram=_histogram(values, len(features) - len(rows)),
@@ -28,7 +23,7 @@ def feature_page(features: FeatureSet, feature: int) -> FeaturePage:
         bands=_bands(features, rows, values),
         near_misses=_near_misses(features, feature, rows),
         labels=_labels(features, feature),
-        labelled=0 if known is None else int(is_labelled(known[rows]).sum()),
+        labelled=0 if features.labels is None else int(features.labels.counts[:, feature].sum()),
         co_active=_related(features, features.products[feature].copy(), feature, rows),
         similar=_related(features, _profile_cosines(features, feature), feature, rows),
         history=features.names.history(feature),
@@ -69,12 +64,19 @@ def _near_misses(features: FeatureSet, feature: int, rows: Array) -> tuple[Sampl
 
 def _labels(features: FeatureSet, feature: int) -> tuple[LabelShare, ...]:
     """Labels of the active samples, the most common one first."""
-    counted = [] if features.labels is None else features.labels.of(feature)
-    active, total = sum(count for _, count, _ in counted), sum(total for _, _, total in counted)
+    labels = features.labels
+    if labels is None:
+        return ()
+    active, totals = labels.counts[:, feature], labels.totals
+    order = np.argsort(-active, kind="stable")[: min(_LABELS, np.count_nonzero(active))]
     return tuple(
-        LabelShare(label=label, active=count, share=count / active, overall=of / total)
-        for label, count, of in counted[:_LABELS]
-        if count
+        LabelShare(
+            label=labels.names[i],
+            active=int(active[i]),
+            share=float(active[i] / active.sum()),
+            overall=float(totals[i] / totals.sum()),
+        )
+        for i in order
     )
 
 

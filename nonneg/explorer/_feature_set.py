@@ -4,20 +4,23 @@ import secrets
 import threading
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from nonneg.codes import unit_rows
-from nonneg.explorer._answers import Caption, FeatureRow, Sample
+from nonneg.explorer._answers import Caption, FeatureRow, Kind, Sample
 from nonneg.explorer._labels import label_counts
 from nonneg.explorer._media import content_type
 from nonneg.explorer._names import Names
 from nonneg.features import Features
+from nonneg.payload import Array
+from nonneg.search import Encoder
 
-Array = npt.NDArray[Any]
+if TYPE_CHECKING:
+    from nonneg.explorer._glass import GlassBox
+
 _EXCERPT = 240  # characters
 _MOSTLY, _OFTEN = 0.5, 0.25  # shares of the most common label that make it a hint
 _STANDS_OUT = 1.5  # minimum ratio of that share to the label's share of all samples
@@ -31,6 +34,8 @@ class FeatureSet:
         features: the features to show.
         name: the name of the set, for people.
         folder: the features folder, where names are saved, or None for features in memory.
+        encoder: makes codes of new images or texts, or None.
+        glass_box: classifies the codes, or None.
 
     Example:
         >>> features = Features(np.eye(3, dtype=np.float32), labels=[0, 1, 1], label_names=("cat", "dog"))
@@ -38,8 +43,15 @@ class FeatureSet:
         Caption(feature=2, name=None, hint='mostly dog')
     """
 
-    def __init__(self, features: Features, name: str, folder: Path | None = None) -> None:
-        self.features, self.name = features, name
+    def __init__(
+        self,
+        features: Features,
+        name: str,
+        folder: Path | None = None,
+        encoder: Encoder | None = None,
+        glass_box: "GlassBox | None" = None,
+    ) -> None:
+        self.features, self.name, self.encoder, self.glass_box = features, name, encoder, glass_box
         self.key = secrets.token_hex(4)  # part of image addresses, so that browsers do not reuse images of other sets
         self.units, self.active, self.expected = features.units, features.active, features.expected_activation
         self._active_rows = features.units.astype(bool).tocsc()
@@ -65,14 +77,10 @@ class FeatureSet:
             id=features.id(row),
             label=None if label is None else features.label_name(label),
             excerpt=None if text is None else text[:_EXCERPT] + ("…" if len(text) > _EXCERPT else ""),
-            has_picture=self._has_picture(row),
+            # Pixels are always shown as PNG; encoding one to find that out would be slow.
+            has_picture=self._has_pixels or content_type(features.media(int(row))) is not None,
             strength=None if strength is None else float(strength),
         )
-
-    def _has_picture(self, row: int) -> bool:
-        """Whether the sample has an image that browsers can show."""
-        # Pixels are always shown as PNG; encoding one to find that out would be slow.
-        return self._has_pixels or content_type(self.features.media(int(row))) is not None
 
     def column(self, feature: int) -> tuple[Array, Array]:
         """Rows on which a feature is active and its values there, in ascending order of the values."""
@@ -129,11 +137,6 @@ class FeatureSet:
             redundancy=None if np.isnan(redundancy) else redundancy,
         )
 
-    def by_activation(self) -> list[int]:
-        """Live features in descending order of expected activation, by absolute value if codes are signed."""
-        order = np.argsort(-np.abs(self.expected), kind="stable")
-        return [int(feature) for feature in order if self.active[feature]]
-
     @cached_property
     def products(self) -> Array:
         """`(features, features)` float32: cosines between features over the samples, 0 for dead features."""
@@ -158,6 +161,12 @@ class FeatureSet:
             others = np.abs(self.products)
             np.fill_diagonal(others, 0)
             return np.where(self.active > 0, others.max(axis=1) if len(others) > 1 else np.nan, np.nan)
+
+    @property
+    def input_kind(self) -> Kind | None:
+        """What the encoder takes on the page, which sends only images and texts."""
+        kinds: dict[str, Kind] = {"image": "image", "text": "text"}
+        return None if self.encoder is None else kinds.get(self.encoder.kind)
 
     @property
     def is_settled(self) -> bool:

@@ -4,10 +4,10 @@ import hashlib
 import ipaddress
 import secrets
 import socket
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -54,11 +54,11 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        headers, presented = Headers(scope=scope), None
-        rejection = self._rejection(scope["method"], scope["path"], headers)
+        visitor, presented = HTTPConnection(scope), None
+        rejection = self._rejection(scope["method"], scope["path"], visitor.headers)
         if rejection is None and self.token is not None:
-            presented = parse_qs(scope["query_string"].decode("latin-1")).get(TOKEN, [""])[0]
-            if not (_equal(presented, self.token) or _equal(_cookie(headers, self.cookie), self.session)):
+            presented = visitor.query_params.get(TOKEN)
+            if not (_equal(presented, self.token) or _equal(visitor.cookies.get(self.cookie), self.session)):
                 rejection = (401, "the token is missing, expected the address that was printed at the start")
 
         async def send_guarded(message: Message) -> None:
@@ -149,11 +149,3 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _cookie(headers: Headers, name: str) -> str | None:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return None
-    return None if found is None else found.value

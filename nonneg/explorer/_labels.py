@@ -1,15 +1,13 @@
 """Label counts for the active samples of each feature."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import scipy.sparse as sp
 
 from nonneg.features import Features
 from nonneg.labels import is_labelled
-
-Array = npt.NDArray[Any]
+from nonneg.payload import Array
 
 
 @dataclass(frozen=True)
@@ -32,12 +30,6 @@ class LabelCounts:
     share: Array
     entropy: Array
 
-    def of(self, feature: int) -> list[tuple[str, int, int]]:
-        """Label, number of its active samples and number of all its samples, the most common label first."""
-        counts = self.counts[:, feature]
-        order = np.argsort(-counts, kind="stable")
-        return [(self.names[i], int(counts[i]), int(self.totals[i])) for i in order]
-
 
 def label_counts(features: Features) -> LabelCounts | None:
     """Count labels over the active samples of each feature; None without labels.
@@ -47,17 +39,12 @@ def label_counts(features: Features) -> LabelCounts | None:
         >>> label_counts(features).share
         array([ 1.,  1., nan])
     """
-    labels, units = features.labels, features.units
+    labels = features.labels
     if labels is None or not (is_known := is_labelled(labels)).any():
         return None
     found, numbers = np.unique(labels[is_known], return_inverse=True)
-    number = np.full(len(labels), -1)
-    number[is_known] = numbers
-    entry_labels = np.repeat(number, np.diff(units.indptr))
-    entries = np.flatnonzero(entry_labels >= 0)
-    width = units.shape[1]
-    flat = entry_labels[entries] * width + units.indices[entries]
-    counts = np.bincount(flat, minlength=len(found) * width).reshape(-1, width)
+    one_hot = sp.csr_array((np.ones(len(numbers), int), (numbers, np.flatnonzero(is_known))), (len(found), len(labels)))
+    counts = (one_hot @ features.units.astype(bool).astype(int)).toarray()
     support = counts.sum(axis=0)
     shares = np.divide(counts, support, out=np.full(counts.shape, np.nan), where=support > 0)
     logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)

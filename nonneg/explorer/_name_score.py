@@ -4,15 +4,14 @@ import re
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from nonneg.explorer._answers import NameScore
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.labels import is_labelled
+from nonneg.payload import Array
 
-Array = npt.NDArray[Any]
 _MIN_SAMPLES = 5  # active and inactive samples per half
 _MAX_SAMPLES = 2_000  # active and inactive samples per half
 _MIN_LETTERS = 3  # length of a word that a name and a label may share

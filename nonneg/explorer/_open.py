@@ -8,8 +8,8 @@ from nonneg.explorer._explorer import Explorer
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._glass import GlassBox
 from nonneg.features import Features, find_features
-from nonneg.search import Encoder, encoder_for
-from nonneg.tables import split_name
+from nonneg.runs import kind_of
+from nonneg.search import encoder_for
 
 
 def open_explorer(given: Sequence[str | Path | Features], sentence_model: str | None = None) -> Explorer:
@@ -18,22 +18,17 @@ def open_explorer(given: Sequence[str | Path | Features], sentence_model: str | 
     A run brings its model, which encodes new images, and its glass-box classifier, if it has one. A run of
     `nonneg convert` encodes new texts if `sentence_model` names the model that made its vectors.
     """
-    if not 1 <= len(given) <= 2:
-        raise InputError(f"{len(given)} sets of features are given, expected one or two")
-    opened = [_open(each, name, sentence_model) for each, name in zip(given, _names(given), strict=True)]
-    sets, encoders, glass_boxes = zip(*opened, strict=True)
-    if sentence_model is not None and not any(each is not None and each.kind == "text" for each in encoders):
+    sets = [_open(each, name, sentence_model) for each, name in zip(given, _names(given), strict=True)]
+    if sentence_model is not None and not any(each.input_kind == "text" for each in sets):
         raise InputError(f"sentence_model is {sentence_model!r}, expected a run of nonneg convert with it")
-    return Explorer(sets, encoders, glass_boxes)
+    return Explorer(sets)
 
 
-def _open(
-    given: str | Path | Features, name: str, sentence_model: str | None
-) -> tuple[FeatureSet, Encoder | None, GlassBox | None]:
+def _open(given: str | Path | Features, name: str, sentence_model: str | None) -> FeatureSet:
     if isinstance(given, Features):
-        return FeatureSet(given, name), None, None
-    if split_name(str(given))[0].is_file():
-        return FeatureSet(_open_vectors(str(given)), name), None, None
+        return FeatureSet(given, name)
+    if kind_of(given) == "vectors":
+        return FeatureSet(_open_vectors(str(given)), name)
     path = Path(given)
     folder = find_features(path)
     features = Features.load(folder)
@@ -42,7 +37,7 @@ def _open(
         encoder = encoder_for(features, path, sentence_model)
     has_classifier = (path / "classifier" / "classifier.json").is_file()
     glass_box = GlassBox(path / "classifier", features) if has_classifier else None
-    return FeatureSet(features, name, folder), encoder, glass_box
+    return FeatureSet(features, name, folder, encoder, glass_box)
 
 
 def _open_vectors(path: str) -> Features:

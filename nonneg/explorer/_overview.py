@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from nonneg.explorer._answers import Figures, Kind, Overview, SetOverview
+from nonneg.explorer._answers import Figures, Overview, SetOverview
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._sample_page import sample_page
 
@@ -16,17 +16,14 @@ _RARE = 0.03  # features active on a smaller share of the samples make poor exam
 _SEPIN_SAMPLES = 256
 
 
-def overview(sets: Sequence[FeatureSet], can_write: bool, can_encode: Sequence[Kind | None]) -> Overview:
+def overview(sets: Sequence[FeatureSet], can_write: bool) -> Overview:
     """Summarise all sets. Two sets of the same samples share one example."""
     rows = [_example(each) for each in sets]
     is_same = len(sets) == 2 and _ids(sets[0]) == _ids(sets[1])
     if is_same:
         sparsest = min(range(len(sets)), key=lambda number: sets[number].active.sum())
         rows = [rows[sparsest]] * len(sets)
-    summaries = (
-        _summary(each, row, can_write and each.names.can_change, kind)
-        for each, row, kind in zip(sets, rows, can_encode, strict=True)
-    )
+    summaries = (_summary(each, row, can_write and each.names.can_change) for each, row in zip(sets, rows, strict=True))
     return Overview(sets=tuple(summaries), same_samples=is_same)
 
 
@@ -36,9 +33,9 @@ def _ids(features: FeatureSet) -> Any:
     return samples["id"].to_pylist() if "id" in samples.column_names else len(features)
 
 
-def _summary(features: FeatureSet, row: int, can_name: bool, can_encode: Kind | None) -> SetOverview:
+def _summary(features: FeatureSet, row: int, can_name: bool) -> SetOverview:
     frequency = features.active / len(features)
-    ranked = features.by_activation()
+    ranked = features.features.ranked()
     shown = min(_STRIPS, len(ranked))
     # The middle of equal parts of the ranking, so that neither the best nor the worst are chosen.
     spread = [ranked[int((place + 0.5) * len(ranked) / shown)] for place in range(shown)]
@@ -59,7 +56,7 @@ def _summary(features: FeatureSet, row: int, can_name: bool, can_encode: Kind | 
         has_negative=bool((features.units.data < 0).any()),
         is_settled=features.is_settled,
         can_name=can_name,
-        can_encode=can_encode,
+        can_encode=features.input_kind,
         strongest_features=tuple(features.row(feature) for feature in ranked[:_STRIPS]),
         spread_features=tuple(features.row(feature) for feature in spread),
         example=sample_page(features, row),

@@ -1,18 +1,16 @@
 """A sample's page: its active features, its neighbours and the prediction of a classifier."""
 
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from nonneg.codes import active_units
 from nonneg.explorer._answers import Encoded, Part, Query, SamplePage, SearchResult
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._glass import GlassBox
 from nonneg.explorer._search import candidates, query_vector, search
+from nonneg.payload import Array
 
-Array = npt.NDArray[Any]
 _NEIGHBOURS, _TEXT = 12, 20_000
 
 

@@ -1,16 +1,13 @@
 """Queries on a set of features, ranked by `nonneg.search`."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from nonneg.explorer._answers import Contribution, Hit
 from nonneg.explorer._feature_set import FeatureSet
+from nonneg.payload import Array
 from nonneg.search import contributions, rank, samples_without
-
-Array = npt.NDArray[Any]
 
 
 def query_vector(features: FeatureSet, rows: Collection[int], weights: Mapping[int, float] | None = None) -> Array:

@@ -94,7 +94,7 @@ def explore(
         announce: function that receives the line with the address.
     """
     page = Page(open_explorer(features, sentence_model), host, port, read_only)
-    announce(f"Exploring at {page.url} (stop with Ctrl-C)" if block else f"Exploring at {page.url}")
+    announce(f"Exploring at {page.url}{' (stop with Ctrl-C)' if block else ''}")
     if browser and sys.stdout.isatty():
         webbrowser.open(page.url)
     if block:

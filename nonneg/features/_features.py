@@ -219,6 +219,11 @@ class Features:
         """`(features,)`: the mean over samples of a feature's value divided by the sample's length."""
         return self._activity[1]
 
+    def ranked(self) -> list[int]:
+        """Return the live features in descending order of expected activation, by absolute value for signed codes."""
+        order = np.argsort(-np.abs(self.expected_activation), kind="stable")
+        return [int(feature) for feature in order if self.active[feature]]
+
     def column(self, feature: int) -> tuple[Array, Array]:
         """Return the rows on which a feature is not zero, ascending, and its values there."""
         if not 0 <= feature < self.shape[1]:

@@ -28,6 +28,8 @@ def find_features(path: str | Path) -> Path:
         raise InputError(f"{folder} has several features folders next to it, expected one of them: {found}")
     if not others:
         found = "is neither features nor a run with features next to it" if folder.exists() else "does not exist"
+        if folder.is_file():
+            found = "is a file (nonneg convert makes features of vectors)"
         raise InputError(f"{folder} {found}, expected features or a run that has some")
     return others[0]
 

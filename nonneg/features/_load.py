@@ -1,6 +1,5 @@
 """Opening `Features` from a folder: memory-mapped, and checked before anything is used."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,9 @@ from nonneg.payload import Array, checked_content, damaged, open_array, open_tab
 _COLUMNS = {"id": pa.string(), "media": pa.large_binary(), "text": pa.large_string()}
 
 
-def load(path: str | Path) -> Features:
+def load(folder: Path) -> Features:
     """Open a folder, checking shapes, sizes and index bounds; the values of the codes are not read."""
-    folder = Path(path)
-    return _read_consistently(folder, lambda meta: _open(folder, meta))
+    return Meta.read_consistently(folder, lambda meta: _open(folder, meta))
 
 
 def verify(path: str | Path) -> Features:
@@ -31,24 +29,13 @@ def verify(path: str | Path) -> Features:
         InputError: naming the file that is not what was saved.
     """
     folder = Path(path)
-    return _read_consistently(folder, lambda meta: _verified(folder, meta))
+    return Meta.read_consistently(folder, lambda meta: _verified(folder, meta))
 
 
 def journal(path: str | Path) -> NameJournal:
     """Return the journal of names of the features in a folder."""
     folder = Path(path)
     return NameJournal(folder, Meta.read(folder).codes_key())
-
-
-def _read_consistently(folder: Path, read: Callable[[Meta], Features]) -> Features:
-    """Call `read` again if another process replaces the features between reading `meta.json` and its files."""
-    while True:
-        meta = Meta.read(folder)
-        try:
-            return read(meta)
-        except InputError:
-            if Meta.read(folder) == meta:
-                raise
 
 
 def _open(folder: Path, meta: Meta) -> Features:

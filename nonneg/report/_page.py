@@ -88,7 +88,7 @@ def _strips(side: Side) -> list[dict[str, Any]]:
     """Return the most active features, each with its strongest samples."""
     features = side.features
     rows = []
-    for feature in most_active(features, FEATURES_SHOWN):
+    for feature in features.ranked()[:FEATURES_SHOWN]:
         card = features.feature(feature, top=SAMPLES_SHOWN)
         labels = [features.label_name(int(features.labels[row])) for row in card.top]  # type: ignore[index]
         most_common = max(sorted(set(labels)), key=labels.count)
@@ -107,12 +107,6 @@ def _strips(side: Side) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def most_active(features: Features, count: int) -> list[int]:
-    """Return the live features with the largest expected activation, in descending order."""
-    live = np.flatnonzero(features.active)
-    return [int(i) for i in live[np.argsort(-features.expected_activation[live], kind="stable")[:count]]]
 
 
 def live_correlation(features: Features) -> Any:

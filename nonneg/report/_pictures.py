@@ -14,7 +14,7 @@ from nonneg.errors import InputError
 from nonneg.features import Features
 from nonneg.labels import is_labelled
 from nonneg.report import _figures
-from nonneg.report._page import live_correlation, most_active
+from nonneg.report._page import live_correlation
 
 _FEATURES, _SAMPLES, _SIDE, _GAP = 8, 10, 64, 2
 
@@ -60,7 +60,7 @@ def write_curves(
 
 def _strongest(features: Features) -> list[tuple[int, ...]]:
     """Return the rows of the strongest samples of each feature with enough active ones, most active feature first."""
-    candidates = (features.feature(feature, top=_SAMPLES).top for feature in most_active(features, features.shape[1]))
+    candidates = (features.feature(feature, top=_SAMPLES).top for feature in features.ranked())
     return [rows for rows in candidates if len(rows) == _SAMPLES]
 
 

@@ -15,8 +15,7 @@ _BLOCK = 65_536  # rows of a memory map that are read together
 def checked_codes(codes: Any, features: int, name: str = "codes") -> sp.csr_array:
     """Non-negative finite codes `(rows, features)`, sorted and without zeros; one row may come as `(features,)`."""
     if not sp.issparse(codes):
-        codes = np.asarray(codes)
-        codes = codes[None] if codes.ndim == 1 else codes
+        codes = np.atleast_2d(np.asarray(codes))
     if codes.ndim != 2 or codes.shape[1] != features:
         raise InputError(f"{name} have shape {codes.shape}, expected (rows, {features}), one column per feature")
     if codes.dtype.kind not in "fiu":

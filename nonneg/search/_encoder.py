@@ -1,6 +1,5 @@
 """Codes of new samples, made by the model of a run of `nonneg train` or `nonneg convert`."""
 
-import json
 import threading
 from functools import cached_property
 from pathlib import Path
@@ -9,11 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nonneg.durable import read_errors_as_input_errors
+from nonneg.durable import read_errors_as_input_errors, read_object
 from nonneg.errors import InputError
 from nonneg.extras import import_extra
 from nonneg.features import Features
 from nonneg.messages import one_line
+from nonneg.tables import open_vectors, read_bounded
 
 
 def encoder_for(features: Features, run: str | Path, sentence_model: str | None = None) -> "Encoder":
@@ -103,8 +103,9 @@ class Encoder:
         return sp.csr_array(select_columns(codes, self._features, self.run))
 
     def _trained_codes(self, sample: Any) -> Any:
+        content = _image_bytes(sample) if self.kind == "image" else sample
         try:
-            source = self._model.modality.read(_image_bytes(sample) if self.kind == "image" else sample)
+            source = self._model.modality.read(content)
         except InputError as error:
             name = "" if isinstance(sample, bytes) else f"{sample}: "
             raise InputError(f"{name}{error}") from error
@@ -149,39 +150,21 @@ def _description(run: str | Path) -> dict[str, Any]:
     else:
         folder = Path(run)
     config = (folder / "model" if (folder / "model").is_dir() else folder) / "config.json"
-    with read_errors_as_input_errors(config):
-        if not config.is_file():
-            raise InputError(
-                f"{run} holds no model: {config} is missing, expected a finished run of nonneg train or nonneg convert"
-            )
-        content = config.read_bytes()
-    try:
-        described = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{config} is damaged: it is not JSON") from error
-    if not isinstance(described, dict):
-        raise InputError(f"{config} is damaged: it holds a {type(described).__name__}, expected an object")
-    return described
+    if not config.is_file():
+        raise InputError(
+            f"{run} holds no model: {config} is missing, expected a finished run of nonneg train or nonneg convert"
+        )
+    return read_object(config)
 
 
 def _image_bytes(sample: bytes | str | Path) -> bytes:
     from nonneg.modalities.images import MOST_BYTES
 
-    if isinstance(sample, bytes):
-        return sample
-    path = Path(sample)
-    with read_errors_as_input_errors(path):
-        if path.exists() and not path.is_file():
-            raise InputError(f"{path} is not a regular file, expected an image")
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"{path} is {path.stat().st_size:,} bytes long, expected an image")
-        return path.read_bytes()
+    return sample if isinstance(sample, bytes) else read_bounded(Path(sample), MOST_BYTES)
 
 
 def _vector(sample: Any) -> Any:
     if isinstance(sample, str | Path):
-        from nonneg.tables import open_vectors
-
         path = Path(sample)
         if path.suffix == ".npy" and path.is_file():
             try:

@@ -7,7 +7,7 @@ from nonneg.errors import InputError
 from nonneg.features import Features, find_features, journal
 from nonneg.search._find import Hits, find
 from nonneg.search._index import Index
-from nonneg.search._meta import check_writable
+from nonneg.search._meta import Meta
 from nonneg.search._query import Feature, Query, parsed_feature
 
 
@@ -32,9 +32,9 @@ def index_folder(
         uri: the address of a Milvus cluster.
         overwrite: replace an earlier index in the folder.
     """
-    folder = _features_folder(features)
+    folder = find_features(features)
     out = index_beside(folder) if out is None else out
-    check_writable(out, overwrite)
+    Meta.check_writable(out, overwrite)
     if uri and engine != "milvus":
         raise InputError(f"--uri is {uri} with --engine {engine}, expected --uri only with --engine milvus")
     settings = {"uri": uri} if uri else {}
@@ -63,7 +63,7 @@ def search_folder(
         sentence_model: the sentence-transformers model that made the vectors, for a text.
         uri: the address of the Milvus cluster that holds the index; MILVUS_URI by default.
     """
-    folder = _features_folder(features)
+    folder = find_features(features)
     opened = Features.load(folder)
     place = index_beside(folder) if index is None else index
     if query.inputs and run is None:
@@ -79,19 +79,13 @@ def search_folder(
 def parsed_features(features: str | Path, given: Sequence[str]) -> tuple[tuple[Feature, float], ...]:
     """Parse features and weights as people type them; names are those of the features in a folder or of a run."""
     has_weights = any(":" in each for each in given)
-    names = set(Features.load(_features_folder(features)).names.values()) if has_weights else set()
+    names = set(Features.load(find_features(features)).names.values()) if has_weights else set()
     return tuple(parsed_feature(each, names) for each in given)
 
 
 def index_beside(folder: Path) -> Path:
     """Return `NAME.index` for `NAME.features`."""
     return folder.with_name(f"{folder.name.removesuffix('.features')}.index")
-
-
-def _features_folder(features: str | Path) -> Path:
-    if Path(features).is_file():
-        raise InputError(f"{features} is a file, expected a features folder or a run (nonneg convert makes both)")
-    return find_features(features)
 
 
 def _named_run(folder: Path, features: Features) -> str:

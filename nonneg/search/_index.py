@@ -3,22 +3,20 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 
-from nonneg.durable import sync_folder, write_atomically
+from nonneg.durable import folder_lock
 from nonneg.errors import InputError
 from nonneg.features import Features, codes_key
-from nonneg.payload import Array, single_writer
+from nonneg.manifest import META
+from nonneg.payload import Array, checked_content
 from nonneg.search._codes import query_lists, stored_codes
 from nonneg.search._engine import Engine, Found, Where, check_settings, engine_class
-from nonneg.search._files import checked_content
-from nonneg.search._meta import META, Meta, check_writable, remove_leftovers
+from nonneg.search._meta import Meta
 from nonneg.search._part import Part
 from nonneg.search._table import Table, open_table
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -90,9 +88,8 @@ class Index:
             raise InputError(f"quantised is true with engine {engine}, which stores values unchanged, expected false")
         check_settings(kind, settings)
         codes = stored_codes(features.codes, features.shape[1], cosine)
-        ids = features.samples["id"] if "id" in features.samples.column_names else None
-        part = Part.of(0, codes, ids, features.labels, kind.keeps_lists, quantised)
-        table = Table(features.shape[1], (part,), np.zeros(0, bool))
+        part = Part.of(0, codes, features, kind.keeps_lists, quantised)
+        table = Table(features.shape[1], (part,), np.zeros(len(features), bool))
         return cls(
             table,
             kind.build(table, codes, **settings),
@@ -112,7 +109,7 @@ class Index:
                 default. The address that the folder names is never used.
         """
         folder = Path(path)
-        return _while_unchanged(folder, lambda meta: cls._opened(folder, meta, uri))
+        return Meta.read_consistently(folder, lambda meta: cls._opened(folder, meta, uri))
 
     @classmethod
     def _opened(cls, folder: Path, meta: Meta, uri: str) -> Self:
@@ -226,9 +223,10 @@ class Index:
         new = stored_codes(codes, self.features, self.cosine)
         if not new.shape[0]:
             return
+        samples = Features(new, ids=ids, labels=labels)
 
         def change(table: Table) -> Table:
-            grown = table.added(new, ids, labels, self._engine.keeps_lists)
+            grown = table.added(new, samples, self._engine.keeps_lists)
             self._engine.add(table.rows, new, grown.labels(np.arange(table.rows, grown.rows)))
             return grown
 
@@ -250,7 +248,7 @@ class Index:
         if self._path is None:
             self._table = change(self._table)
             return
-        with single_writer(self._path):
+        with folder_lock(self._path):
             meta = Meta.read(self._path)
             if meta != self._meta:  # another process has changed the index: keep its changes
                 if (meta.engine, meta.fingerprint, meta.cosine) != (self.engine, self.fingerprint, self.cosine):
@@ -263,9 +261,9 @@ class Index:
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
         """Write to a folder. At any moment the folder holds the complete old index or the complete new one."""
         folder = Path(path)
-        check_writable(folder, overwrite)
-        with single_writer(folder):
-            check_writable(folder, overwrite)  # again: another writer may have been first
+        Meta.check_writable(folder, overwrite)
+        with folder_lock(folder):
+            Meta.check_writable(folder, overwrite)  # again: another writer may have been first
             meta = self._commit(folder, self._table, rewrite=True)
             # From now on the lists are mapped from the folder, which frees the memory that held them.
             self._path, self._table = folder, open_table(folder, meta.features, meta.parts, meta.deleted)
@@ -286,12 +284,11 @@ class Index:
                 settings=dict(settings),
                 files=dict(files),
             )
-            sync_folder(folder)
-            write_atomically(folder / META, meta.encoded())
+            meta.commit(folder)
             self._table, self._meta = table, Meta.read(folder)
             return self._meta
         finally:
-            remove_leftovers(folder)
+            Meta.remove_leftovers(folder)
 
     @property
     def size_on_disk(self) -> int:
@@ -309,30 +306,23 @@ class Index:
         self.close()
 
 
-def verify(path: str | Path) -> None:
+def verify(path: str | Path) -> str:
     """Verify the integrity of an index's folder: read every file and compare it with the hash it was saved with.
 
     Data that Milvus stores, in a file or on a cluster, is not covered.
+
+    Returns:
+        A short description of the index.
 
     Raises:
         InputError: it names the first damaged file.
     """
     folder = Path(path)
 
-    def check(meta: Meta) -> None:
+    def check(meta: Meta) -> str:
         for entry in meta.entries():
             checked_content(folder, entry)
-        open_table(folder, meta.features, meta.parts, meta.deleted)
+        table = open_table(folder, meta.features, meta.parts, meta.deleted)
+        return f"Index({table.present:,} rows x {meta.features:,} features, {meta.engine})"
 
-    _while_unchanged(folder, check)
-
-
-def _while_unchanged(folder: Path, read: Callable[[Meta], Result]) -> Result:
-    """Read a folder; if that fails because a writer has replaced the files meanwhile, read it again."""
-    while True:
-        meta = Meta.read(folder)
-        try:
-            return read(meta)
-        except InputError:
-            if Meta.read(folder) == meta:
-                raise
+    return Meta.read_consistently(folder, check)

@@ -1,6 +1,6 @@
 """`Part`: rows that were added together, as inverted lists with ids and labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
 
-from nonneg.errors import InputError
-from nonneg.payload import Array, Entry, write_array, write_table
-from nonneg.search._files import damaged, open_array, open_strings
+from nonneg.features import Features
+from nonneg.payload import Array, Entry, damaged, write_array, write_table
+from nonneg.search._files import open_array, open_strings
 from nonneg.search._scoring import InvertedLists
 
 
@@ -38,25 +38,11 @@ class Part:
     files: Mapping[str, Entry] | None = None
 
     @classmethod
-    def of(
-        cls,
-        first: int,
-        codes: sp.csr_array,
-        ids: Sequence[str] | None,
-        labels: Array | None,
-        keep_lists: bool,
-        quantised: bool,
-    ) -> "Part":
-        """Make a part of codes; ids and labels are checked."""
-        rows = codes.shape[0]
-        own = None if ids is None else _checked_ids(ids, rows)
-        if labels is not None:
-            labels = np.asarray(labels)
-            if labels.shape != (rows,) or labels.dtype.kind not in "iu" or labels.min() < -1:
-                found = f"{labels.dtype} of shape {labels.shape}"
-                raise InputError(f"labels are {found}, expected {rows} integers, at least -1")
-            labels = labels.astype(np.int32)
-        return cls(first, rows, own, labels, _lists(codes, quantised) if keep_lists else None)
+    def of(cls, first: int, codes: sp.csr_array, features: Features, keep_lists: bool, quantised: bool) -> "Part":
+        """Make a part of codes in the form that an index stores, with the ids and labels of the features."""
+        ids = features.samples["id"].combine_chunks() if "id" in features.samples.column_names else None
+        labels = None if features.labels is None else features.labels.astype(np.int32)
+        return cls(first, len(features), ids, labels, _lists(codes, quantised) if keep_lists else None)
 
     def __contains__(self, row: int) -> bool:
         return self.first <= row < self.first + self.rows
@@ -81,12 +67,10 @@ class Part:
         return np.asarray(self.lists.places[start:stop])
 
 
-def merged(earlier: Part, later: Part, features: int, deleted: Array) -> Part:
+def merged(earlier: Part, later: Part, deleted: Array) -> Part:
     """Merge two neighbouring parts; the codes and ids of deleted rows are dropped."""
     rows = earlier.rows + later.rows
-    is_kept = np.ones(rows, bool)
-    known = deleted[earlier.first : earlier.first + rows]
-    is_kept[: len(known)] = ~known
+    is_kept = ~deleted[earlier.first : earlier.first + rows]
     ids = None
     if earlier.ids is not None or later.ids is not None:
         # A deleted id may have been added again: only one of the two may remain.
@@ -97,21 +81,10 @@ def merged(earlier: Part, later: Part, features: int, deleted: Array) -> Part:
         labels = np.concatenate(both)
     if earlier.lists is None or later.lists is None:
         return Part(earlier.first, rows, ids, labels, None)
-    places, values, lengths = [], [], []
-    for feature in range(features):
-        length = 0
-        for part, lists in ((earlier, earlier.lists), (later, later.lists)):
-            start, stop = lists.starts[feature : feature + 2]
-            here = lists.places[start:stop] + np.int32(part.first - earlier.first)
-            kept = is_kept[here]
-            places.append(here[kept])
-            values.append(lists.values[start:stop][kept] * lists.scales[feature])
-            length += len(places[-1])
-        lengths.append(length)
-    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    quantised = earlier.lists.values.dtype == np.uint8
-    lists = _inverted(starts, np.concatenate(places), np.concatenate(values), quantised)
-    return Part(earlier.first, rows, ids, labels, lists)
+    codes = sp.vstack([_codes_of(earlier.rows, earlier.lists), _codes_of(later.rows, later.lists)], "csr")
+    codes.data *= np.repeat(is_kept, np.diff(codes.indptr))
+    codes.eliminate_zeros()
+    return Part(earlier.first, rows, ids, labels, _lists(codes, quantised=earlier.lists.values.dtype == np.uint8))
 
 
 def stored(part: Part, folder: Path) -> Part:
@@ -152,37 +125,25 @@ def _opened_lists(folder: Path, files: Mapping[str, Entry], rows: int, features:
     return InvertedLists(starts, places, values, scales)
 
 
-def _checked_ids(ids: Any, rows: int) -> pa.Array:
-    if len(ids) != rows:
-        raise InputError(f"ids: {len(ids)} given, expected {rows}, one per row")
-    try:
-        column = ids if isinstance(ids, pa.Array | pa.ChunkedArray) else pa.array(ids, pa.string())
-    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
-        raise InputError(f"ids: expected one string per row ({error})") from error
-    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if column.null_count or len(column.unique()) < rows:
-        raise InputError("ids: some are missing or equal, expected a different id for each row")
-    return column
-
-
 def _ids_of(part: Part) -> pa.Array:
     if part.ids is not None:
         return part.ids
     return pa.array([str(row) for row in range(part.first, part.first + part.rows)], pa.string())
 
 
+def _codes_of(rows: int, lists: InvertedLists) -> sp.csr_array:
+    values = lists.values * np.repeat(lists.scales, np.diff(lists.starts))
+    return sp.csc_array((values, lists.places, lists.starts), shape=(rows, len(lists.scales))).tocsr()
+
+
 def _lists(codes: sp.csr_array, quantised: bool) -> InvertedLists:
     by_feature = codes.tocsc()
-    return _inverted(by_feature.indptr, by_feature.indices, by_feature.data, quantised)
-
-
-def _inverted(starts: Array, places: Array, values: Array, quantised: bool) -> InvertedLists:
-    scales = _ones(len(starts) - 1)
+    scales, values = _ones(codes.shape[1]), by_feature.data
     if quantised:
-        scales, values = _rounded(starts, values)
+        scales, values = _rounded(by_feature.indptr, values)
     lists = InvertedLists(
-        starts.astype(np.int64, copy=False),
-        places.astype(np.int32, copy=False),
+        by_feature.indptr.astype(np.int64, copy=False),
+        by_feature.indices.astype(np.int32, copy=False),
         values.astype(np.uint8 if quantised else np.float32, copy=False),
         scales,
     )

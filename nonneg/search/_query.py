@@ -1,14 +1,17 @@
 """`Query`: what to search for, in a form that can be saved: samples, features, new inputs and filters."""
 
 import json
-import math
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from nonneg.durable import read_errors_as_input_errors, write_atomically
+from pydantic import Field
+
+from nonneg.durable import write_atomically
 from nonneg.errors import InputError
+from nonneg.tables import read_bounded
+from nonneg.validation import build, check_fields
 
 Feature = int | str
 """A feature's number or its name."""
@@ -49,34 +52,17 @@ class Query:
     text: str | None = None
     without: tuple[Feature, ...] = ()
     label: str | None = None
-    k: int = 10
+    k: Annotated[int, Field(ge=1)] = 10
     cosine: bool = True
 
     def __post_init__(self) -> None:
-        for name, ids in (("like", self.like), ("minus", self.minus)):
-            if not isinstance(ids, tuple) or not all(isinstance(value, str) for value in ids):
-                raise InputError(f"{name} is {ids!r}, expected a tuple of ids, which are strings")
-        for name, features in (("features", tuple(pair[0] for pair in self._pairs())), ("without", self.without)):
-            if not isinstance(features, tuple) or not all(_is_feature(feature) for feature in features):
-                raise InputError(f"{name} is {features!r}, expected numbers or names of features")
+        check_fields(self)
         for feature, weight in self.features:
-            if type(weight) not in (int, float) or not 0 < weight < math.inf:
+            if weight <= 0:
                 found = f"feature {feature!r} has the weight {weight!r}"
                 raise InputError(f"{found}, expected more than 0; to exclude samples that have it, use without")
-        for name in ("image", "vector", "text", "label"):
-            if not isinstance(getattr(self, name), str | None):
-                raise InputError(f"{name} is {getattr(self, name)!r}, expected a string")
-        if type(self.k) is not int or self.k < 1:
-            raise InputError(f"k is {self.k!r}, expected a whole number, at least 1")
-        if type(self.cosine) is not bool:
-            raise InputError(f"cosine is {self.cosine!r}, expected true or false")
         if not (self.like or self.features or self.inputs):
             raise InputError("the query is empty, expected a sample, a feature, an image, a vector or a text")
-
-    def _pairs(self) -> tuple[tuple[Feature, float], ...]:
-        if not isinstance(self.features, tuple) or not all(isinstance(p, tuple) and len(p) == 2 for p in self.features):
-            raise InputError(f"features is {self.features!r}, expected pairs of a feature and its weight")
-        return self.features
 
     @property
     def inputs(self) -> dict[str, str]:
@@ -97,39 +83,27 @@ class Query:
             content = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise InputError("the query is not JSON") from error
-        known = [field.name for field in fields(cls)]
         if not isinstance(content, dict):
             raise InputError(f"the query is a {type(content).__name__}, expected an object")
-        for name in content:
-            if name not in known:
-                raise InputError(f"the query has the key {name!r}, expected some of {', '.join(known)}")
-        return cls(**{name: _as_tuple(value) for name, value in content.items()})
+        query: Query = build(cls, {name: _as_tuple(value) for name, value in content.items()})
+        return query
 
     def save(self, path: str | Path) -> None:
         """Write to a file atomically; it may replace an earlier query but no other file."""
-        with read_errors_as_input_errors(Path(path)):
-            exists = Path(path).exists()
-        if exists and not self._is_saved(Path(path)):
-            raise InputError(f"{path} exists already and is not a saved query, expected a new name or that of a query")
-        write_atomically(Path(path), self.to_json().encode())
-
-    @classmethod
-    def _is_saved(cls, path: Path) -> bool:
-        """Whether a file holds a query."""
+        file = Path(path)
         try:
-            cls.load(path)
-        except InputError:
-            return False
-        return True
+            if file.exists():
+                self.load(file)
+        except InputError as error:
+            raise InputError(
+                f"{path} exists already and is not a saved query, expected a new name or that of a query"
+            ) from error
+        write_atomically(file, self.to_json().encode())
 
     @classmethod
     def load(cls, path: str | Path) -> "Query":
         """Read from a file."""
-        file = Path(path)
-        with read_errors_as_input_errors(file):
-            if file.exists() and (not file.is_file() or file.stat().st_size > _MOST_BYTES):
-                raise InputError(f"{path} is not a regular file of at most {_MOST_BYTES:,} bytes, expected a query")
-            content = file.read_bytes()
+        content = read_bounded(Path(path), _MOST_BYTES)
         try:
             return cls.from_json(content)
         except InputError as error:
@@ -161,10 +135,6 @@ def parsed_feature(given: str, names: Collection[str] = ()) -> tuple[Feature, fl
 def numbered(given: str) -> Feature:
     """Return an integer for digits, otherwise the name itself."""
     return int(given) if given.isdecimal() else given
-
-
-def _is_feature(value: Any) -> bool:
-    return type(value) in (int, str)
 
 
 def _as_tuple(value: Any) -> Any:

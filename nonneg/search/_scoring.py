@@ -37,38 +37,14 @@ class Segment(NamedTuple):
 
 
 @compiled
-def _is_worse(score: float, row: int, other_score: float, other_row: int) -> bool:
-    """Compare two rows; of equal scores, the later row is worse."""
-    return score < other_score or (score == other_score and row > other_row)
+def _keep_best(scores: Any, rows: Any, size: int) -> int:
+    """Sort the first `size` rows, best first, and drop all beyond half of the arrays; return how many are left.
 
-
-@compiled
-def _rise(scores: Any, rows: Any, place: int) -> None:
-    """Move the entry at `place` of a heap up until its parent is worse."""
-    while place > 0:
-        above = (place - 1) // 2
-        if not _is_worse(scores[place], rows[place], scores[above], rows[above]):
-            break
-        scores[place], scores[above] = scores[above], scores[place]
-        rows[place], rows[above] = rows[above], rows[place]
-        place = above
-
-
-@compiled
-def _sink(scores: Any, rows: Any, size: int) -> None:
-    """Move the first entry of a heap of `size` down until no child is worse."""
-    place = 0
-    while True:
-        below = 2 * place + 1
-        if below >= size:
-            break
-        if below + 1 < size and _is_worse(scores[below + 1], rows[below + 1], scores[below], rows[below]):
-            below += 1
-        if not _is_worse(scores[below], rows[below], scores[place], rows[place]):
-            break
-        scores[place], scores[below] = scores[below], scores[place]
-        rows[place], rows[below] = rows[below], rows[place]
-        place = below
+    The sort is stable: of equal scores the earlier row comes first.
+    """
+    order = np.argsort(-scores[:size], kind="mergesort")[: len(scores) // 2]
+    scores[: len(order)], rows[: len(order)] = scores[order], rows[order]
+    return len(order)
 
 
 @compiled
@@ -92,12 +68,13 @@ def _best(
     best_rows: Any,
     found: Any,
 ) -> None:
-    """Update the heaps of the best rows of queries `first` to `last - 1` with the rows of one segment.
+    """Update the best rows of queries `first` to `last - 1` with the rows of one segment.
 
-    `scratch` holds one zero per row, before and after. Rows are visited in ascending order, so a later row must score
-    more than the worst one kept. `allowed` marks the rows that may be returned; if it is empty, all may.
+    `best_scores` and `best_rows` are twice as wide as the number of rows wanted: they are sorted only when they are
+    full. `scratch` holds one zero per row, before and after. Rows are visited in ascending order, so a later row must
+    score more than the worst one kept. `allowed` marks the rows that may be returned; if it is empty, all may.
     """
-    samples, k = len(scratch), best_scores.shape[1]
+    samples, k = len(scratch), best_scores.shape[1] // 2
     for query in range(first, last):
         for entry in range(queries.starts[query], queries.starts[query + 1]):
             feature = queries.places[entry]
@@ -105,7 +82,7 @@ def _best(
             for place in range(lists.starts[feature], lists.starts[feature + 1]):
                 scratch[lists.places[place]] += value * lists.values[place]
         scores, rows, size = best_scores[query], best_rows[query], found[query]
-        least = scores[0] if size == k else 0.0
+        least = scores[k - 1] if size == k else 0.0
         for block in range(0, samples, _BLOCK):
             end = min(block + _BLOCK, samples)
             if _largest(scratch[block:end]) <= least:
@@ -114,28 +91,13 @@ def _best(
                 score = scratch[row]
                 if score <= least or (len(allowed) > 0 and not allowed[row]):
                     continue
-                if size < k:
-                    scores[size], rows[size] = score, first_row + row
-                    _rise(scores, rows, size)
-                    size += 1
-                else:
-                    scores[0], rows[0] = score, first_row + row
-                    _sink(scores, rows, size)
-                if size == k:
-                    least = scores[0]
-        found[query] = size
+                scores[size], rows[size] = score, first_row + row
+                size += 1
+                if size == 2 * k:
+                    size = _keep_best(scores, rows, size)
+                    least = scores[k - 1]
+        found[query] = _keep_best(scores, rows, size)
         scratch[:] = 0.0
-
-
-@compiled
-def _in_order(best_scores: Any, best_rows: Any, found: Any, first: int, last: int) -> None:
-    """Sort the heaps: best first, of equal scores the earlier row first."""
-    for query in range(first, last):
-        scores, rows = best_scores[query], best_rows[query]
-        for size in range(found[query] - 1, 0, -1):
-            scores[0], scores[size] = scores[size], scores[0]
-            rows[0], rows[size] = rows[size], rows[0]
-            _sink(scores, rows, size)
 
 
 @compiled
@@ -174,7 +136,7 @@ def scores_at(queries: Lists, lists: InvertedLists, first: int, samples: int, ro
             scores[query, place] = score
 
 
-def best(queries: Lists, segments: Sequence[Segment], k: int, threads: int | None = None) -> tuple[Any, Any]:
+def best(queries: Lists, segments: Sequence[Segment], k: int) -> tuple[Any, Any]:
     """Return the `k` best rows of each query and their scores, best first, ties in order of rows.
 
     Places beyond the last row with a score above 0 hold row -1 and score 0.
@@ -183,28 +145,23 @@ def best(queries: Lists, segments: Sequence[Segment], k: int, threads: int | Non
         queries: the features of each query, ascending, and their values in float64.
         segments: the rows to search, in ascending order.
         k: the number of rows, at least 1.
-        threads: the number of threads; None is one per core.
     """
     total = len(queries.starts) - 1
-    scores, rows = np.zeros((total, k)), np.full((total, k), -1)
+    scores, rows = np.zeros((total, 2 * k)), np.full((total, 2 * k), -1)
     found = np.zeros(total, np.int64)
 
-    def work(first: int, last: int) -> None:
+    def work(first: int) -> None:
         scratch = _borrowed(max(segment.rows for segment in segments))
+        last = min(first + _QUERIES, total)
         for first_row, samples, lists, allowed in segments:
             _best(queries, lists, allowed, first_row, first, last, scratch[:samples], scores, rows, found)
-        _in_order(scores, rows, found, first, last)
         _idle.append(scratch)
 
-    threads = min(threads or cores(), -(-total // _QUERIES))
-    if threads <= 1:
-        work(0, total)
-        return rows, scores
-    blocks = [(first, min(first + _QUERIES, total)) for first in range(0, total, _QUERIES)]
-    with ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(work, *block) for block in blocks]:
-            done.result()
-    return rows, scores
+    with ThreadPoolExecutor(cores()) as pool:
+        # A pool starts its threads on first use: a few queries do not need them.
+        each = map if total <= _QUERIES else pool.map
+        list(each(work, range(0, total, _QUERIES)))
+    return rows[:, :k], scores[:, :k]
 
 
 def _borrowed(rows: int) -> Any:

@@ -11,13 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from nonneg.compiled import Lists
-from nonneg.durable import os_errors_as_input_errors
+from nonneg.durable import os_errors_as_input_errors, temporary_path
 from nonneg.errors import InputError
 from nonneg.extras import import_extra
 from nonneg.messages import one_line
-from nonneg.payload import Array, Entry, adopted, new_name
+from nonneg.payload import Array, Entry, adopted, checked_content, damaged
 from nonneg.search._engine import Engine, Found, Where
-from nonneg.search._files import checked_content, damaged
 from nonneg.search._scoring import cores
 from nonneg.search._table import Table
 
@@ -118,7 +117,7 @@ class Seismic(Engine):
         raise InputError("engine seismic cannot delete rows, expected engine exact or milvus")
 
     def store(self, folder: Path) -> tuple[Mapping[str, Any], Mapping[str, Entry]]:
-        temporary = new_name(folder)
+        temporary = temporary_path(folder)
         with os_errors_as_input_errors(folder), _silent():
             self._index.save(str(temporary))
             written = temporary.with_name(f"{temporary.name}.index.seismic")

@@ -12,9 +12,10 @@ import scipy.sparse as sp
 
 from nonneg.compiled import Lists
 from nonneg.errors import InputError
-from nonneg.payload import Array, Entry, write_array
+from nonneg.features import Features
+from nonneg.payload import Array, Entry, damaged, write_array
 from nonneg.search._engine import Where
-from nonneg.search._files import damaged, open_array
+from nonneg.search._files import open_array
 from nonneg.search._part import Part, merged, open_part, stored
 from nonneg.search._rank import checked_mask
 from nonneg.search._scoring import scores_at, values_at
@@ -27,7 +28,7 @@ class Table:
     Attributes:
         features: the number of features.
         parts: the rows, in order.
-        deleted: booleans, true where a row was deleted; it may be shorter than the table.
+        deleted: `(rows,)` booleans, true where a row was deleted.
     """
 
     features: int
@@ -55,7 +56,7 @@ class Table:
     def ids(self, rows: Array) -> list[str]:
         """Return the id of each row; a deleted row has none."""
         is_missing = (rows < 0) | (rows >= self.rows)
-        is_missing[~is_missing] = self._is_deleted(rows[~is_missing])
+        is_missing[~is_missing] = self.deleted[rows[~is_missing]]
         if is_missing.any():
             raise InputError(f"row is {rows[is_missing][0]}, expected one of the {self.present:,} rows of the index")
         return [part.id(row) for row in map(int, rows) for part in self.parts if row in part]
@@ -67,7 +68,7 @@ class Table:
         for part in self.parts:
             rows = part.rows_of(wanted)
             is_here = rows >= 0
-            is_here[is_here] = ~self._is_deleted(rows[is_here])
+            is_here[is_here] = ~self.deleted[rows[is_here]]
             found[is_here] = rows[is_here]
         return found
 
@@ -79,12 +80,6 @@ class Table:
             if part.labels is not None:
                 found[here] = part.labels[rows[here] - part.first]
         return found
-
-    def _is_deleted(self, rows: Array) -> Array:
-        deleted = np.zeros(len(rows), bool)
-        known = rows < len(self.deleted)
-        deleted[known] = self.deleted[rows[known]]
-        return deleted
 
     # Codes
 
@@ -111,9 +106,9 @@ class Table:
         """Return `(rows,)` booleans, true for the rows that may be returned; None if all may."""
         if where.is_empty:
             return self._present
-        allowed = np.ones(self.rows, bool) if where.rows is None else checked_mask("where", where.rows, self.rows)
-        allowed = allowed.copy()
-        allowed[: len(self.deleted)] &= ~self.deleted
+        allowed = ~self.deleted
+        if where.rows is not None:
+            allowed &= checked_mask("where", where.rows, self.rows)
         for part in self.parts:
             own = allowed[part.first : part.first + part.rows]
             if where.labels is not None:
@@ -124,32 +119,28 @@ class Table:
 
     @cached_property
     def _present(self) -> Array | None:
-        if not self.deleted.any():
-            return None
-        present = np.ones(self.rows, bool)
-        present[: len(self.deleted)] = ~self.deleted
-        return present
+        return ~self.deleted if self.deleted.any() else None
 
     # Changes
 
-    def added(self, codes: sp.csr_array, ids: Sequence[str] | None, labels: Array | None, keep_lists: bool) -> "Table":
+    def added(self, codes: sp.csr_array, features: Features, keep_lists: bool) -> "Table":
         """Return the table with these rows appended. Parts of similar size are merged, so there are never many."""
-        new = Part.of(self.rows, codes, ids, labels, keep_lists, self.is_quantised)
-        if ids is not None or any(part.ids is not None for part in self.parts):
+        new = Part.of(self.rows, codes, features, keep_lists, self.is_quantised)
+        if any(part.ids is not None for part in (*self.parts, new)):
             known = self.rows_of([new.id(row) for row in range(new.first, new.first + new.rows)])
             if (known >= 0).any():
                 id = new.id(new.first + int(np.argmax(known >= 0)))
                 raise InputError(f"ids: {id!r} is in the index already, expected new ids; delete it first")
+        deleted = np.concatenate((self.deleted, np.zeros(new.rows, bool)))
         parts = [*self.parts, new]
         while len(parts) > 1 and 2 * parts[-1].rows >= parts[-2].rows:
             later, earlier = parts.pop(), parts.pop()
-            parts.append(merged(earlier, later, self.features, self.deleted))
-        return replace(self, parts=tuple(parts))
+            parts.append(merged(earlier, later, deleted))
+        return replace(self, parts=tuple(parts), deleted=deleted)
 
     def without(self, rows: Array) -> "Table":
         """Return the table with these rows deleted."""
-        deleted = np.zeros(self.rows, bool)
-        deleted[: len(self.deleted)] = self.deleted
+        deleted = self.deleted.copy()
         deleted[rows] = True
         return replace(self, deleted=deleted)
 
@@ -170,14 +161,13 @@ def open_table(folder: Path, features: int, parts: Sequence[Any], deleted: Entry
     for described in parts:
         first = opened[-1].first + opened[-1].rows if opened else 0
         opened.append(open_part(folder, first, described, features))
-    marks = np.zeros(0, bool)
+    marks = np.zeros(sum(part.rows for part in opened), bool)
     if deleted is not None:
         packed = open_array(folder, deleted, "uint8", (-(-deleted["rows"] // 8),))
-        marks = np.unpackbits(packed, count=deleted["rows"]).astype(bool)
-    table = Table(features, tuple(opened), marks)
+        marks[: deleted["rows"]] = np.unpackbits(packed, count=deleted["rows"])
     for part in opened:
         if part.ids is not None and part.ids.null_count:
             missing = np.flatnonzero(part.ids.is_null().to_numpy(zero_copy_only=False))
-            if part.files is not None and not table._is_deleted(part.first + missing).all():
+            if part.files is not None and not marks[part.first + missing].all():
                 raise damaged(folder / part.files["ids"]["file"], "rows that are not deleted have no id")
-    return table
+    return Table(features, tuple(opened), marks)

@@ -64,7 +64,7 @@ def main() -> None:
         bad = root / "bad.features"
         shutil.rmtree(bad, ignore_errors=True)
         shutil.copytree(good, bad)
-        path = rng.choice(sorted(p for p in bad.iterdir() if p.name != ".lock"))
+        path = rng.choice(sorted(bad.iterdir()))
         path.write_bytes(damaged(path.read_bytes(), rng))
         try:
             features = Features.load(bad)

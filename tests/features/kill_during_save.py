@@ -35,7 +35,7 @@ def found(folder: Path) -> int | None:
     try:
         features = verify(folder)
     except InputError as error:
-        assert "is not a features folder" in str(error), error
+        assert "does not hold features" in str(error), error
         return None
     value = features.provenance["version"]
     assert features.labels is not None

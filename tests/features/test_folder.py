@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from nonneg.durable import with_checksum
+from nonneg.durable import folder_lock
 from nonneg.errors import InputError
 from nonneg.features import Features, verify
-from nonneg.payload import single_writer
+from nonneg.manifest import with_checksum
 from tests.features.conftest import as_dense
 
 HERE = Path(__file__).parent
@@ -36,7 +36,7 @@ def test_existing_features_are_replaced_only_with_overwrite(features, tmp_path):
     assert Features.load(folder).shape == (30, 6)
     other.save(folder, overwrite=True)
     assert Features.load(folder).shape == (2, 2)
-    assert sorted(p.suffix for p in folder.iterdir()) == ["", ".json", ".jsonl", ".npy"]  # the old arrays are removed
+    assert sorted(p.suffix for p in folder.iterdir()) == [".json", ".jsonl", ".npy"]  # the old arrays are removed
 
 
 def test_a_folder_with_other_files_is_never_written_to(features, tmp_path):
@@ -172,7 +172,7 @@ def test_a_compressed_table_of_samples_is_rejected_before_it_takes_memory(featur
 
 def test_a_second_writer_is_rejected(features, tmp_path):
     folder = features.save(tmp_path / "x.features")
-    with single_writer(folder), pytest.raises(InputError, match=f"{folder} is being written"):
+    with folder_lock(folder), pytest.raises(InputError, match=f"{folder} is being written"):
         features.save(folder, overwrite=True)
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nonneg.durable import with_checksum
 from nonneg.errors import InputError
 from nonneg.features import Features, journal, verify
+from nonneg.manifest import with_checksum
 
 
 def pixels_of(samples, channels=3, seed=0):

@@ -11,7 +11,8 @@ from PIL import Image
 from nonneg import Features, InputError
 from nonneg.convert import NonNegativeEmbedding, convert_file
 from nonneg.evaluate import reordered
-from nonneg.models import Model, ModelConfig, embed_data
+from nonneg.modalities.images import Images
+from nonneg.models import EmbedOptions, Model, ModelConfig, embed_data
 from nonneg.search import Query, encoder_for, find, search_folder, select_columns
 from nonneg.select import keep
 
@@ -35,8 +36,8 @@ def trained(tmp_path_factory):
     """A folder with a run of a network with random weights and the digits' features by it, of both layers."""
     folder = tmp_path_factory.mktemp("trained")
     torch.manual_seed(0)
-    Model(ModelConfig("convnet_8", channels=1, features=32, image_size=8)).save(folder / "run" / "model")
-    embed_data(str(folder / "run"), "digits", folder / "digits.features", split="test", layer="both", progress=False)
+    Model(ModelConfig("convnet_8", Images(channels=1, image_size=8), features=32)).save(folder / "run" / "model")
+    embed_data(str(folder / "run"), "digits", folder / "digits.features", EmbedOptions("test", "both"), progress=False)
     return folder
 
 
@@ -159,12 +160,12 @@ def test_an_input_that_cannot_be_encoded_is_an_error(query, run, found, converte
 def test_a_file_that_is_not_an_image_or_a_huge_image_is_an_error(trained, tmp_path):
     encoder = encoder_for(Features.load(trained / "digits-projector.features"), trained / "run")
     (tmp_path / "x.png").write_text("no image")
-    with pytest.raises(InputError, match=r"x.png cannot be read as an image"):
+    with pytest.raises(InputError, match=r"x.png: the image cannot be decoded"):
         encoder.codes(tmp_path / "x.png")
     Image.new("1", (10_000, 8_000)).save(tmp_path / "huge.png")
-    with pytest.raises(InputError, match=r"huge.png has 10000 x 8000 pixels"):
+    with pytest.raises(InputError, match=r"huge.png: .*10000 x 8000 pixels"):
         encoder.codes(tmp_path / "huge.png")
-    with pytest.raises(InputError, match="the image cannot be read"):
+    with pytest.raises(InputError, match="the image cannot be decoded"):
         encoder.codes(b"")
 
 

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from nonneg import InputError
-from nonneg.durable import with_checksum
+from nonneg.manifest import with_checksum
 from nonneg.search import ENGINES, Found, Index, Where, verify
 from nonneg.search._exact import Exact
 from tests.search.conftest import some_codes

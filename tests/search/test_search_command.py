@@ -80,7 +80,7 @@ def test_a_file_in_place_of_a_folder_is_an_error(nonneg, tmp_path):
         code, _, error = nonneg(*command)
         assert code == 2 and "d.npy is a file" in error
     code, _, error = nonneg("search", "x.features", "--like", "s1", "--index", "d.npy")
-    assert code == 2 and "d.npy is not an index" in error
+    assert code == 2 and "d.npy does not hold an index" in error
     code, _, error = nonneg("search", "x.features", "--like", "s1", "--save", "d.npy/x")
     assert code == 2 and "d.npy/x cannot be written" in error
 
@@ -110,7 +110,7 @@ def test_the_ranking_is_stored_in_the_index(nonneg, tmp_path):
         (["search", "x.features", "--feature", "99"], "feature is 99"),
         (["search", "x.features", "--feature", "1:-2"], "feature 1 has the weight -2.0"),
         (["search", "x.features"], "the query is empty"),
-        (["search", "x.features", "--like", "s1", "--index", "none"], "none is not an index"),
+        (["search", "x.features", "--like", "s1", "--index", "none"], "none does not hold an index"),
         (
             ["search", "x.features", "--like", "s1", "--query", "q.json"],
             "--like is given",
@@ -138,9 +138,20 @@ def test_an_index_of_other_features_is_an_error(nonneg, tmp_path, codes):
     assert nonneg("search", "x.features", "--like", "s1")[0] == 0
 
 
+def test_the_verify_command_reads_an_index(nonneg, tmp_path):
+    assert nonneg("index", "x.features")[0] == 0
+    code, output, _ = nonneg("verify", "x.index")
+    assert code == 0 and "x.index is intact: Index(300 rows" in output
+    path = next((tmp_path / "x.index").glob("values-*"))
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 255]))
+    code, _, error = nonneg("verify", "x.index")
+    assert code == 2 and path.name in error
+
+
 def test_a_damaged_index_is_an_error(nonneg, tmp_path):
     nonneg("index", "x.features")
     (path,) = (tmp_path / "x.index").glob("places-*")
     path.write_bytes(path.read_bytes()[:-4])
     code, _, error = nonneg("search", "x.features", "--like", "s1")
-    assert code == 2 and "is damaged" in error and "build the index again" in error
+    assert code == 2 and "is damaged" in error and "make it again" in error

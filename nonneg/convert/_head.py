@@ -35,8 +35,12 @@ class Head(nn.Module):
     def forward(self, x: Tensor, max_active: int | None = None) -> Tensor:
         """Codes, with the head's own limit or another one."""
         before = F.linear(x, self.weight, self.bias)
-        limit = max_active or self.max_active
-        return F.relu(before) if limit is None else top_k(before, min(limit, before.shape[1]))
+        most = max_active or self.max_active
+        return F.relu(before) if most is None else top_k(before, min(most, before.shape[1]))
+
+    def limit(self) -> str:
+        """The sparsity of the codes, in words."""
+        return f"at most {self.max_active or self.weight.shape[0]} of them active per sample"
 
 
 @torch.inference_mode()

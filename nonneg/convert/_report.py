@@ -46,7 +46,7 @@ def report_on(head: Head, rows: Rows) -> FitReport:
     """Report on the features of a head, on the rows of its fit."""
     total = len(rows)
     picked = torch.arange(total) if total <= _ROWS else torch.linspace(0, total - 1, _ROWS).long()
-    is_active = active(encoded(head, Rows(rows.take(picked), device=rows.device)))
+    is_active = active(encoded(head, Rows(rows.take(picked), device=head.weight.device)))
     per_feature, per_row = (np.asarray(is_active.sum(axis=axis)) for axis in (0, 1))
     live = int((per_feature > 0).sum())
     return FitReport(

@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,13 +130,7 @@ class RunFolder:
     def _check_same_config(self) -> None:
         path = self.folder / self.format.config
         parse = tomllib.loads if path.suffix == ".toml" else json.loads
-        try:
-            with read_errors_as_input_errors(path):
-                started = dict(parse(path.read_bytes().decode()))
-        except (ValueError, TypeError, RecursionError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"{path} is damaged; pass --overwrite to start over") from error
+        started = read_object(path, "; pass --overwrite to start over", parse)
         for name, was, now in _differences(started, parse(self.config.decode())):
             raise InputError(
                 f"{self.folder} holds an unfinished run with {name} {was!r}, not {now!r}; continue with the same"
@@ -198,13 +192,19 @@ def _lines(path: Path, skip_damaged: bool) -> list[dict[str, Any]]:
 
 def read_environment(folder: Path) -> dict[str, Any]:
     """The environment that a run was made in."""
-    path = folder / ENVIRONMENT
+    return read_object(folder / ENVIRONMENT)
+
+
+def read_object(
+    path: Path, advice: str = ", expected a JSON object", parse: Callable[[str], Any] = json.loads
+) -> dict[str, Any]:
+    """Read a JSON object, or what another parser returns; if the file is damaged, the error ends with the advice."""
     with read_errors_as_input_errors(path):
         content = path.read_bytes()
     try:
-        return dict(json.loads(content))
+        return dict(parse(content.decode()))
     except (ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"{path} is damaged, expected a JSON object") from error
+        raise InputError(f"{path} is damaged{advice}") from error
 
 
 def kind_of(path: str | Path) -> Kind | None:
@@ -252,7 +252,6 @@ def _is_estimator(folder: Path) -> bool:
 def _json_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file; an empty one where there is none."""
     try:
-        content = json.loads(path.read_bytes()) if path.is_file() else {}
-    except (OSError, ValueError, RecursionError):
+        return read_object(path) if path.is_file() else {}
+    except (InputError, OSError):
         return {}
-    return content if isinstance(content, dict) else {}

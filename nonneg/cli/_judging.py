@@ -1,6 +1,7 @@
 """Commands that evaluate features: measure, doctor, select, match, reproduce, theory, verify."""
 
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -265,11 +266,16 @@ def theory(seed: int = 0) -> None:
 
 
 def verify(folder: Annotated[Path, tyro.conf.Positional]) -> None:
-    """Verify the integrity of a features folder: read it and compare it with its stored hashes.
+    """Verify the integrity of features, an index, or a run or model of nonneg convert, by their stored hashes.
 
     Args:
-        folder: a features folder.
+        folder: the folder to read.
     """
-    from nonneg.features import verify
+    from nonneg.runs import kind_of
 
-    print(f"{folder} is intact: {verify(folder)}")
+    kind = kind_of(folder)
+    if kind in ("trained run", "model"):
+        raise InputError(f"{folder} is a {kind}, which cannot be verified: no hashes are stored with trained models")
+    rooms = {"index": "nonneg.search", "conversion": "nonneg.convert", "estimator": "nonneg.convert"}
+    found = import_module(rooms.get(kind or "", "nonneg.features")).verify(folder)
+    print(f"{folder} is intact: {found or kind}")

@@ -10,6 +10,7 @@ from nonneg.convert._inputs import Inputs, open_inputs
 from nonneg.convert._neighbours import neighbours_kept
 from nonneg.convert._pair import NonNegativePair
 from nonneg.convert._run import Converted, convert_file
+from nonneg.convert._verify import verify
 
 if TYPE_CHECKING:
     from nonneg.convert._sentence import NonNegativeHead
@@ -29,6 +30,7 @@ __all__ = [
     "convert_file",
     "neighbours_kept",
     "open_inputs",
+    "verify",
 ]
 
 

@@ -14,10 +14,9 @@ from torch import Tensor
 
 from nonneg.convert._config import FitConfig
 from nonneg.convert._fit import Fit
-from nonneg.convert._head import Head, encoded
+from nonneg.convert._head import FitReport, Head, encoded, report_on
 from nonneg.convert._heads import HeadsEstimator, checked_rows
 from nonneg.convert._neighbours import neighbours_kept
-from nonneg.convert._report import FitReport, report_on
 from nonneg.convert._rows import Rows
 from nonneg.convert._store import Description, Format
 from nonneg.devices import choose_device

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_array
 from torch import Tensor
 
 from nonneg.convert._config import FitConfig, checked_config
-from nonneg.convert._head import Head
-from nonneg.convert._report import FitReport
+from nonneg.convert._head import FitReport, Head
 from nonneg.convert._store import Description, Pretrained, as_json, check_tensors
 from nonneg.errors import InputError
 from nonneg.progress import progress_bar

@@ -7,14 +7,12 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
 from nonneg import losses, metrics
 from nonneg.convert._config import FitConfig
-from nonneg.convert._fit import Fit
-from nonneg.convert._head import Head, encoded
+from nonneg.convert._fit import Fit, update
+from nonneg.convert._head import Head, encoded, report_on
 from nonneg.convert._heads import HeadsEstimator, checked_rows
-from nonneg.convert._report import report_on
 from nonneg.convert._rows import Rows
 from nonneg.convert._store import Format
 from nonneg.devices import choose_device
@@ -179,23 +177,10 @@ class _PairFit:
         self.optimiser = torch.optim.Adam([*parameters, *self.log_scales], config.learning_rate, (0.9, 0.99))
         self.done = 0
 
-    def step(self) -> Tensor:
-        config, progress = self.config, self.done / self.config.max_iter
-        picked = next(self.sides[0].batches)
-        share = config.positive_share
-        codes, total = [], torch.zeros((), device=self.sides[0].device)
-        for side in self.sides:
-            x = side.moved(side.rows.take(picked), side.shift)
-            z = side.head(side.moved(x, 1.0), side.limit(progress))
-            total = total + (1 - share) / 2 * losses.neighbourhood(
-                z, side.target(x, picked), torch.exp(-side.log_scale)
-            )
-            codes.append(z)
-        total = total + share * losses.multimodal.info_nce(codes[0], codes[1], torch.exp(-self.log_scales[0]))
-        for group in self.optimiser.param_groups:
-            group["lr"] = config.learning_rate * self.sides[0].rate(self.done)
-        self.optimiser.zero_grad()
-        total.backward()
-        self.optimiser.step()
+    def step(self) -> None:
+        picked, progress = next(self.sides[0].batches), self.done / self.config.max_iter
+        share = self.config.positive_share
+        (_, a, loss_a), (_, b, loss_b) = (side.neighbourhood(picked, progress) for side in self.sides)
+        matching = losses.multimodal.info_nce(a, b, torch.exp(-self.log_scales[0]))
+        update(self.optimiser, (1 - share) / 2 * (loss_a + loss_b) + share * matching, self.config, self.done)
         self.done += 1
-        return total.detach()

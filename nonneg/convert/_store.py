@@ -3,8 +3,7 @@
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -18,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from nonneg.convert._config import plain
-from nonneg.convert._report import FitReport
+from nonneg.convert._head import FitReport
 from nonneg.durable import os_errors_as_input_errors, read_errors_as_input_errors, write_atomically
 from nonneg.errors import InputError
 from nonneg.extras import import_extra
@@ -87,21 +86,13 @@ class Format:
 
     def folder(self, path: str | Path) -> Path:
         """The folder of an estimator, given a run, that folder itself, or `hub:owner/name`."""
-        folder = self._fetched(path) if isinstance(path, str) and path.startswith("hub:") else Path(path)
+        is_on_hub = isinstance(path, str) and path.startswith("hub:")
+        folder = fetched(str(path), (self.config, self.weights, *self.further)) if is_on_hub else Path(path)
         with read_errors_as_input_errors(folder):
             folder = folder / self.inner if (folder / self.inner).is_dir() else folder
             for part in (folder / self.config, folder / self.weights):
                 if not part.is_file():
                     raise InputError(f"{path} holds no fitted {self.name}: {part} is missing")
-        return folder
-
-    def _fetched(self, path: str) -> Path:
-        folder = fetched(path)
-        files = [name for name in (self.config, self.weights, *self.further) if name not in (CONFIG, WEIGHTS)]
-        if files:
-            hub, name = import_extra("huggingface_hub", path, extra="hub"), path.removeprefix("hub:").partition("@")[0]
-            with _hub_errors(f"{path} cannot be fetched"):  # the folder's name is the commit
-                folder = Path(hub.snapshot_download(name, revision=folder.name, allow_patterns=files))
         return folder
 
     def read(self, folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -166,14 +157,16 @@ class Pretrained:
 
     def push_to_hub(self, repository: str, private: bool = False) -> str:
         """Upload to the Hugging Face Hub, as `owner/name`; return the address of the upload."""
+        hub = import_extra("huggingface_hub", repository, extra="hub")
         with tempfile.TemporaryDirectory() as folder:
             self.save_pretrained(folder)
-            hub = import_extra("huggingface_hub", repository, extra="hub")
-            with _hub_errors(f"{repository} cannot be uploaded"):
+            try:
                 api = hub.HfApi()
                 api.create_repo(repository, private=private, exist_ok=True)
-                upload = api.upload_folder(repo_id=repository, folder_path=folder, commit_message="Upload with nonneg")
-        return str(upload)
+                message = "Upload with nonneg"
+                return str(api.upload_folder(repo_id=repository, folder_path=folder, commit_message=message))
+            except Exception as error:  # the hub's client raises many unrelated types of errors
+                raise InputError(f"{repository} cannot be uploaded: {one_line(error)}") from error
 
 
 def check_tensors(tensors: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -184,14 +177,6 @@ def check_tensors(tensors: Mapping[str, Tensor], shapes: Mapping[str, tuple[int,
     for name, tensor in tensors.items():
         if not tensor.is_floating_point() or not bool(tensor.isfinite().all()):
             raise ValueError(f"{name} has entries that are not finite numbers")
-
-
-@contextmanager
-def _hub_errors(what: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # the hub's client raises many unrelated types of errors
-        raise InputError(f"{what}: {one_line(error)}") from error
 
 
 def as_json(value: Any) -> Any:

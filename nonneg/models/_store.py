@@ -3,7 +3,7 @@
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -146,14 +146,14 @@ def _at_most_parameters(limit: int) -> Iterator[None]:
         hook.remove()
 
 
-def fetched(path: str) -> Path:
-    """The local copy of a model on the hub."""
+def fetched(path: str, files: Sequence[str] = (CONFIG, WEIGHTS)) -> Path:
+    """The local copy of a model on the hub; only these files are fetched."""
     named = _HUB.fullmatch(path)
     if named is None:
         raise InputError(f"{path!r} names no model, expected hub:owner/name or hub:owner/name@revision")
     hub = import_extra("huggingface_hub", path, extra="hub")
     try:
-        found = hub.snapshot_download(named[1], revision=named[2], allow_patterns=[CONFIG, WEIGHTS])
+        found = hub.snapshot_download(named[1], revision=named[2], allow_patterns=list(files))
     except Exception as error:  # of HTTP, of the cache, of the names: each has its own family of errors
         kinds = {kind.__name__ for kind in type(error).__mro__}
         if kinds & {"RepositoryNotFoundError", "RevisionNotFoundError"}:

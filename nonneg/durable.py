@@ -5,7 +5,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -165,17 +165,17 @@ def made_by(marker: Path) -> str | None:
         return None
 
 
-def read_object(path: Path) -> dict[str, Any]:
-    """Read a file that must hold a JSON object."""
+def read_object(path: Path, advice: str = "", parse: Callable[[str], Any] = json.loads) -> dict[str, Any]:
+    """Read a file that must hold a JSON object, or what another parser returns; the advice ends an error's sentence."""
     with read_errors_as_input_errors(path):
-        text = path.read_bytes()
+        content = path.read_bytes()
     try:
-        content = json.loads(text)
+        found = parse(content.decode())
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is damaged: it is not JSON") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path} is damaged: it holds a {type(content).__name__}, expected an object")
-    return content
+        raise InputError(f"{path} is damaged: it cannot be parsed{advice}") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{path} is damaged: it holds a {type(found).__name__}, expected an object{advice}")
+    return found
 
 
 def is_leftover(path: Path) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,13 +130,7 @@ class RunFolder:
     def _check_same_config(self) -> None:
         path = self.folder / self.format.config
         parse = tomllib.loads if path.suffix == ".toml" else json.loads
-        try:
-            with read_errors_as_input_errors(path):
-                started = dict(parse(path.read_bytes().decode()))
-        except (ValueError, TypeError, RecursionError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"{path} is damaged; pass --overwrite to start over") from error
+        started = read_object(path, "; pass --overwrite to start over", parse)
         for name, was, now in _differences(started, parse(self.config.decode())):
             raise InputError(
                 f"{self.folder} holds an unfinished run with {name} {was!r}, not {now!r}; continue with the same"
@@ -247,5 +241,5 @@ def _json_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file; an empty one where there is none."""
     try:
         return read_object(path) if path.is_file() else {}
-    except InputError:
+    except (InputError, OSError):
         return {}

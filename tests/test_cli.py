@@ -239,6 +239,26 @@ def test_a_file_without_permission_is_named(nonneg, failing_import):
     assert "there/x.so" in message and "permission denied" in message
 
 
+def test_verify_takes_indexes_conversions_and_estimators(nonneg, tmp_path):
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "x.npy", rng.normal(size=(60, 5)).astype(np.float32))
+    (tmp_path / "y.txt").write_text("cat\ndog\n" * 30)
+    small = ["--n-components", "8", "--max-active", "2", "--max-iter", "3"]
+    made = nonneg("convert", "x.npy", "--out", "run", "--labels", "y.txt", "--classify", *small)
+    assert made.returncode == 0, made.stderr
+    assert nonneg("index", "run.features").returncode == 0
+    assert "run is intact: NonNegativeEmbedding, NonNegativeClassifier" in nonneg("verify", "run").stdout
+    assert "run/classifier is intact: NonNegativeClassifier" in nonneg("verify", "run/classifier").stdout
+    assert "run/model is intact: NonNegativeEmbedding" in nonneg("verify", "run/model").stdout
+    assert "run.index is intact: index" in nonneg("verify", "run.index").stdout
+    weights = tmp_path / "run/classifier/classifier.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\0")
+    assert "classifier.safetensors was changed" in rejection(nonneg("verify", "run"))
+    (tmp_path / "trained").mkdir()
+    (tmp_path / "trained/config.toml").touch()
+    assert "trained is a trained run, which cannot be verified" in rejection(nonneg("verify", "trained"))
+
+
 def test_verify_reports_an_intact_folder_or_the_damaged_file(nonneg, tmp_path):
     folder = Features(np.eye(3, dtype=np.float32)).save(tmp_path / "x.features")
     assert "x.features is intact: Features(3 samples" in nonneg("verify", "x.features").stdout

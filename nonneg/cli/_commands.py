@@ -1,8 +1,11 @@
 """All commands by name, and the choice between them. Heavy imports wait until a command runs."""
 
 import dataclasses
+import io
 import re
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +15,7 @@ from nonneg import __version__
 from nonneg.cli._judging import doctor, match, measure, reproduce, select, theory, verify
 from nonneg.cli._making import convert, demo, embed
 from nonneg.cli._using import explore, export, index, search
+from nonneg.errors import InputError
 from nonneg.processes import launched_processes
 
 
@@ -51,13 +55,13 @@ def _train(recipe: str, arguments: list[str]) -> None:
 
     start = load_recipe(recipe)
 
-    def run(
+    def settings(
         config: Annotated[TrainConfig, tyro.conf.arg(name="")] = start,
         out: Path = Path("runs") / Path(recipe).stem,
         overwrite: bool = False,
         tensorboard: bool = False,
-    ) -> None:
-        """Train and write a run. An unfinished run in that folder is resumed. The prefix modality. may be left out.
+    ) -> tuple[Any, ...]:
+        """Train and write a run. An unfinished run in that folder is resumed. The prefix modality. may be omitted.
 
         Args:
             config: the recipe.
@@ -65,15 +69,30 @@ def _train(recipe: str, arguments: list[str]) -> None:
             overwrite: start again, even if that folder holds a run.
             tensorboard: also write the log for TensorBoard.
         """
-        folder = run_training(config, out, overwrite=overwrite, tensorboard=tensorboard)
-        if launched_processes().is_first:
-            print(f"Trained: {folder}")
+        return config, out, overwrite, tensorboard
 
-    tyro.cli(run, prog=f"nonneg train {recipe}", args=_with_prefix(arguments, start.modality))
+    parsed = _parse(settings, f"nonneg train {recipe}", _with_prefix(arguments, start.modality))
+    folder = run_training(*parsed[:2], overwrite=parsed[2], tensorboard=parsed[3])
+    if launched_processes().is_first:
+        print(f"Trained: {folder}")
+
+
+def _parse(function: Callable[..., Any], prog: str, arguments: list[str]) -> Any:
+    """Call a function with parsed arguments; a value that a nested config rejects is an `InputError`, as any other."""
+    messages = io.StringIO()
+    try:
+        with redirect_stderr(messages):
+            return tyro.cli(function, prog=prog, args=arguments)
+    except SystemExit as stopped:
+        rejected = stopped.__context__ and stopped.__context__.__context__  # tyro shows it in a box and exits
+        if isinstance(rejected, InputError):
+            raise rejected from None
+        sys.stderr.write(messages.getvalue())
+        raise
 
 
 def _with_prefix(arguments: list[str], modality: Any) -> list[str]:
-    """Let people leave out the prefix of the modality's options: `--image-size` is `--modality.image-size`."""
+    """Add the prefix of the modality's options, which may be omitted: `--image-size` is `--modality.image-size`."""
     own = {field.name.replace("_", "-") for field in dataclasses.fields(modality)}
     options = re.compile(rf"--(no-)?({'|'.join(map(re.escape, own))})(?=[.=]|$)") if own else re.compile("$^")
     return [options.sub(lambda m: f"--modality.{m[1] or ''}{m[2]}", argument) for argument in arguments]

@@ -1,6 +1,7 @@
 """Commands that evaluate features: measure, doctor, select, match, reproduce, theory, verify."""
 
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -265,13 +266,16 @@ def theory(seed: int = 0) -> None:
 
 
 def verify(folder: Annotated[Path, tyro.conf.Positional]) -> None:
-    """Verify the integrity of a features folder or an index: read it and compare it with its stored hashes.
+    """Verify the integrity of features, an index, or a run or model of nonneg convert, by their stored hashes.
 
     Args:
-        folder: a features folder, or the folder of an index.
+        folder: the folder to read.
     """
-    from nonneg import features, search
     from nonneg.runs import kind_of
 
-    verify = search.verify if kind_of(folder) == "index" else features.verify
-    print(f"{folder} is intact: {verify(folder)}")
+    kind = kind_of(folder)
+    if kind in ("trained run", "model"):
+        raise InputError(f"{folder} is a {kind}, which cannot be verified: no hashes are stored with trained models")
+    rooms = {"index": "nonneg.search", "conversion": "nonneg.convert", "estimator": "nonneg.convert"}
+    found = import_module(rooms.get(kind or "", "nonneg.features")).verify(folder)
+    print(f"{folder} is intact: {found or kind}")

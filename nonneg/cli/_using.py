@@ -1,12 +1,12 @@
 """Commands that use features: search, index, explore, export."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
 from nonneg.cli._checks import reject_options, require_counts, require_paths
+from nonneg.cli._output import print_result
 
 
 def search(
@@ -35,8 +35,8 @@ def search(
 
     Args:
         features: a features folder, or a run with features beside it.
-        like: a sample that hits should resemble.
-        minus: a sample that hits should not resemble.
+        like: a sample that the hits should resemble.
+        minus: a sample that the hits should not resemble.
         feature: a feature and its weight: 17:1.0, wheels:0.5, or wheels for a weight of 1.
         image: an image file, encoded by the trained run that made the features.
         vector: a file with one vector, encoded by the run of nonneg convert that made the features.
@@ -55,38 +55,20 @@ def search(
     """
     from nonneg.search import Query, parsed_features, search_folder
 
+    given: dict[str, Any] = {"like": like, "minus": minus, "image": image, "vector": vector}
+    given |= {"text": text, "label": label}
     if query is not None:
-        given: dict[str, Any] = {"--like": like, "--minus": minus, "--feature": feature, "--image": image}
-        given |= {"--vector": vector, "--text": text, "--without": without, "--label": label, "--k": k}
-        given |= {"--no-cosine": not cosine}
-        reject_options({name: value or None for name, value in given.items()}, "without --query")
+        given |= {"feature": feature, "without": without, "k": k, "no-cosine": not cosine}
+        reject_options({f"--{name}": value or None for name, value in given.items()}, "without --query")
         asked = Query.load(query)
     else:
-        asked = Query(
-            like=like,
-            minus=minus,
-            features=parsed_features(features, feature),
-            image=image,
-            vector=vector,
-            text=text,
-            without=tuple(int(named) if named.isdecimal() else named for named in without),
-            label=label,
-            k=10 if k is None else k,
-            cosine=cosine,
-        )
+        weights = parsed_features(features, feature)
+        excluded = tuple(int(named) if named.isdecimal() else named for named in without)
+        asked = Query(**given, features=weights, without=excluded, k=10 if k is None else k, cosine=cosine)
     found = search_folder(features, asked, index, run=run, sentence_model=sentence_model, uri=uri)
     if save is not None:
         asked.save(save)
-    if json:
-        from json import dumps
-
-        print(dumps(found.to_dict(), indent=1))
-    elif sys.stdout.isatty():
-        from rich.console import Console
-
-        Console().print(found)
-    else:
-        print(found.markdown(), end="")  # not wrapped to a terminal's width
+    print_result(found, json)
 
 
 def index(

@@ -1,6 +1,6 @@
 """`NonNegativeClassifier`: a glass-box classifier whose scores are sums of the contributions of named features."""
 
-import tempfile
+import hashlib
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -18,20 +18,24 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
-from nonneg.convert import _classifier_store
-from nonneg.convert._config import check_parameters, checked_config
+from nonneg.convert._config import HeadConfig, checked_config, plain
 from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._explanation import Contribution, Explanation, WhatIf
 from nonneg.convert._glass_head import check_names, fit_head, is_feature, is_number
 from nonneg.convert._head import encoded
 from nonneg.convert._rows import Rows
-from nonneg.convert._store import push
+from nonneg.convert._store import CONFIG, WEIGHTS, Description, Format, Pretrained, as_json, check_tensors
+from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 
 Array = npt.NDArray[Any]
 
+_EMBEDDING = "embedding"  # the folder of the embedding within that of the classifier
+_LISTED = 10  # classes on the card
+_LABEL_KINDS, _MOST_LABEL_BYTES = "iubfU", 2**26
 
-class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+
+class NonNegativeClassifier(ClassifierMixin, Pretrained, BaseEstimator):  # type: ignore[misc]
     """A linear head with non-negative weights on non-negative features.
 
     A feature only adds evidence for a class, and no feature is hidden: the score of a class is its intercept plus
@@ -67,11 +71,21 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         >>> edited = classifier.edited(off=[3], weights={(5, 8): 2.0})  # by (feature, label)
         >>> float(edited.coef_[:, 3].max()), float(edited.coef_[8, 5])
         (0.0, 2.0)
+        >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     again = NonNegativeClassifier.from_pretrained(edited.save_pretrained(folder))
         >>> bool((again.predict(X) == edited.predict(X)).all())
         True
     """
+
+    _format = Format(
+        "NonNegativeClassifier",
+        "classifier",
+        "classifier.json",
+        "classifier.safetensors",
+        further=(f"{_EMBEDDING}/{CONFIG}", f"{_EMBEDDING}/{WEIGHTS}"),
+        inner="classifier",
+    )
 
     def __init__(
         self,
@@ -124,7 +138,7 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         if not isinstance(embedding, NonNegativeEmbedding):
             kind = f"the class {embedding.__name__}" if isinstance(embedding, type) else f"a {type(embedding).__name__}"
             raise InputError(f"embedding is {kind}, expected a NonNegativeEmbedding or None")
-        check_parameters({"C": self.C, "max_iter": self.max_iter})
+        HeadConfig(plain(self.C), plain(self.max_iter))  # checks them
 
     def _fit_on(self, embedding: NonNegativeEmbedding, X: Any, classes: Array, numbers: Array) -> Self:
         """Fit the head on the codes of a fitted embedding."""
@@ -228,21 +242,66 @@ class NonNegativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         before, after = self.predict(X), self.edited(off, weights).predict(X)
         return WhatIf(float(accuracy_score(y, before)), float(accuracy_score(y, after)), int((before != after).sum()))
 
-    def save_pretrained(self, folder: str | Path) -> Path:
+    # On disk and on the hub
+
+    def save_pretrained(self, folder: str | Path, measured: Mapping[str, float] | None = None) -> Path:
         """Write the embedding, the head's weights, the classes and a model card to a folder, for `from_pretrained`."""
         check_is_fitted(self)
         check_names(self.feature_names, self.coef_.shape[1])
-        return _classifier_store.save(self, Path(folder))
+        if self.classes_.dtype.kind not in _LABEL_KINDS or self.classes_.nbytes > _MOST_LABEL_BYTES:
+            found = f"{self.classes_.dtype} with {self.classes_.nbytes:,} bytes"
+            raise InputError(f"classes_ are {found}, expected numbers or strings with at most {_MOST_LABEL_BYTES:,}")
+        self.embedding_.save_pretrained(Path(folder) / _EMBEDDING)
+        return super().save_pretrained(folder, measured)
+
+    def _described(self, folder: Path) -> Description:
+        classes, features = self.coef_.shape
+        config = {
+            "classes": self.classes_.tolist(),
+            "dtype": str(self.classes_.dtype),
+            "C": float(self.C),
+            "max_iter": int(self.max_iter),
+            "random_state": as_json(self.random_state),
+            "n_iter": self.n_iter_,
+            "feature_names": {str(feature): name for feature, name in (self.feature_names or {}).items()},
+            "embedding": _digest(folder),
+        }
+        listed = [" ".join(str(label).split()) for label in self.classes_[:_LISTED]] + ["…"] * (classes > _LISTED)
+        card = {
+            "task": "tabular-classification",
+            "title": f"Glass-box classifier for {classes} classes",
+            "text": f"Predicts one of {', '.join(listed)} from {features} non-negative features of vectors of"
+            f" {self.n_features_in_} numbers.\nA score is the sum of the contributions of the active features.",
+            "use": "classes = classifier.predict(vectors)\nprint(classifier.explain(vectors[0]))",
+        }
+        tensors = {"coef": torch.tensor(self.coef_), "intercept": torch.tensor(self.intercept_)}
+        return Description(config, tensors, card, {"": self.embedding_.report_})
 
     @classmethod
-    def from_pretrained(cls, path: str | Path) -> "NonNegativeClassifier":
-        """Load a classifier from a run of `nonneg convert --classify`, a folder, or the hub: `hub:owner/name`."""
-        return _classifier_store.load(path)
-
-    def push_to_hub(self, repository: str, private: bool = False) -> str:
-        """Upload to the Hugging Face Hub, as `owner/name`; return the address of the upload."""
-        with tempfile.TemporaryDirectory() as folder:
-            return push(self.save_pretrained(folder), repository, private)
+    def _restored(cls, config: dict[str, Any], tensors: dict[str, Tensor], folder: Path) -> Self:
+        embedding = NonNegativeEmbedding.from_pretrained(folder / _EMBEDDING)
+        if config.get("embedding") not in (None, _digest(folder)):
+            raise ValueError("its embedding is not the one it was saved with (SHA-256 differs)")
+        classes = _restored_labels(config["classes"], np.dtype(config["dtype"]))
+        features = embedding.head_.weight.shape[0]
+        check_tensors(tensors, {"coef": (len(classes), features), "intercept": (len(classes),)})
+        if bool((tensors["coef"] < 0).any()):
+            raise ValueError("coef has negative entries")
+        names = {int(feature): name for feature, name in config["feature_names"].items()}
+        check_names(names, features)
+        classifier = cls(
+            embedding,
+            float(config["C"]),
+            feature_names=names or None,
+            max_iter=int(config["max_iter"]),
+            random_state=config.get("random_state"),
+        )
+        classifier.n_iter_ = int(config["n_iter"])
+        classifier.embedding_, classifier.classes_ = embedding, classes
+        classifier.coef_ = tensors["coef"].double().numpy()
+        classifier.intercept_ = tensors["intercept"].double().numpy()
+        classifier.n_features_in_ = embedding.n_features_in_
+        return classifier
 
     def _class(self, label: Any) -> int:
         found = np.flatnonzero(self.classes_ == label)
@@ -283,3 +342,20 @@ def _one_row(x: Any, width: int, named: bool) -> Any:
     if x.ndim != 2 or x.shape[0] != 1:
         raise InputError(f"x has shape {tuple(x.shape)}, expected one row, ({width},) or (1, {width})")
     return x
+
+
+def _digest(folder: Path) -> str:
+    """A digest of the weights of a classifier's embedding; with another embedding, the head would be silently wrong."""
+    path = folder / _EMBEDDING / WEIGHTS
+    with read_errors_as_input_errors(path):
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _restored_labels(labels: Any, dtype: np.dtype[Any]) -> Array:
+    """The classes from a config; its dtype is not trusted, as it may demand any amount of memory."""
+    is_small = dtype.kind in _LABEL_KINDS and len(labels) * dtype.itemsize <= _MOST_LABEL_BYTES
+    classes = np.array(labels, dtype) if is_small else np.empty(0)
+    if not is_small or classes.ndim != 1 or len(np.unique(classes)) < len(classes):
+        found = f"its classes are {labels!r:.80} with dtype {dtype}"
+        raise ValueError(f"{found}, expected different numbers or strings with at most {_MOST_LABEL_BYTES:,} bytes")
+    return classes

@@ -1,6 +1,5 @@
 """`NonNegativeEmbedding`: sparse non-negative codes of existing vectors."""
 
-import tempfile
 from pathlib import Path
 from typing import Any, Self
 
@@ -8,28 +7,26 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 import torch
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from nonneg.convert._config import FitConfig, checked_config
+from nonneg.convert._config import FitConfig
 from nonneg.convert._fit import Fit
-from nonneg.convert._head import Head, encoded
+from nonneg.convert._head import FitReport, Head, encoded, report_on
+from nonneg.convert._heads import HeadsEstimator, checked_rows
 from nonneg.convert._neighbours import neighbours_kept
-from nonneg.convert._report import FitReport, report_on
 from nonneg.convert._rows import Rows
-from nonneg.convert._store import load, push, save
+from nonneg.convert._store import Description, Format
 from nonneg.devices import choose_device
 from nonneg.errors import InputError
 from nonneg.labels import UNLABELLED, is_labelled, label_numbers
-from nonneg.progress import progress_bar
-from nonneg.tables import arrow_vectors
 
 _SCORED = 5_000  # maximum number of rows that `score` compares
 
 
-class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, HeadsEstimator):  # type: ignore[misc]
     """Sparse non-negative codes that keep the neighbourhoods of the given vectors.
 
     The codes are computed by a linear head, relu and top-k. The head is fitted so that the codes have the
@@ -68,6 +65,8 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         ((1797, 64), dtype('float32'), True)
     """
 
+    _format = Format("NonNegativeEmbedding", "embedding")
+
     def __init__(
         self,
         n_components: int = FitConfig.n_components,
@@ -84,18 +83,20 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | int = False,
     ) -> None:
-        self.n_components = n_components
-        self.max_active = max_active
-        self.temperature = temperature
+        super().__init__(
+            n_components,
+            max_active,
+            temperature,
+            positive_share,
+            noise,
+            max_iter,
+            batch_size,
+            learning_rate,
+            device,
+            random_state,
+            verbose,
+        )
         self.supervised = supervised
-        self.positive_share = positive_share
-        self.noise = noise
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, *, pairs: Any = None, groups: Any = None) -> Self:
         """Fit the head.
@@ -109,16 +110,12 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
                 numbers, NaN, None and "" mean that a sample belongs to no group.
         """
         fit = self.begin(X, y, pairs=pairs, groups=groups)
-        with progress_bar(bool(self.verbose)) as bar:
-            task = bar.add_task("fitting", total=self.max_iter)
-            while fit.done < self.max_iter:
-                fit.step()
-                bar.advance(task)
+        self._take_steps(fit)
         return self.finish(fit)
 
     def begin(self, X: Any, y: Any = None, *, pairs: Any = None, groups: Any = None) -> Fit:
         """Prepare a fit, for callers that run the steps themselves: call its `step`, then `finish`."""
-        config = checked_config(self.get_params(), int(check_random_state(self.random_state).randint(2**31 - 1)))
+        config = self._config()
         device = choose_device(self.device)
         X = self._validated(X, reset=True)
         parts = [X]
@@ -126,7 +123,7 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             raise InputError("pairs, groups and supervised=True were given together, expected one of them")
         together = None
         if pairs is not None:
-            pairs = _checked(self, pairs)
+            pairs = checked_rows(pairs, "pairs")
             if pairs.shape != X.shape:
                 raise InputError(f"pairs has shape {tuple(pairs.shape)}, expected that of X, {tuple(X.shape)}")
             parts.append(pairs)
@@ -145,7 +142,7 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.temperature_ = fit.temperature
         self.n_iter_ = fit.done
         self._n_features_out = self.head_.weight.shape[0]
-        self.report_: FitReport = report_on(self.head_, Rows(*fit.rows.parts, device=torch.device("cpu")))
+        self.report_: FitReport = report_on(self.head_, fit.rows)
         return self
 
     def transform(self, X: Any) -> sp.csr_array:
@@ -164,28 +161,32 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     # On disk and on the hub
 
-    def save_pretrained(self, folder: str | Path, measured: dict[str, float] | None = None) -> Path:
-        """Write `config.json`, `model.safetensors` and a model card with the report and the measured figures."""
-        check_is_fitted(self)
-        return save(self, Path(folder), measured)
+    def _described(self, folder: Path) -> Description:
+        described = super()._described(folder)
+        described.config["temperature"] = self.temperature_
+        return described
+
+    def _card(self) -> dict[str, str]:
+        features, width = self.head_.weight.shape
+        return {
+            "task": "feature-extraction",
+            "title": f"Non-negative codes for vectors of {width} numbers",
+            "text": f"Turns vectors of {width} numbers into {features} non-negative features, {self.head_.limit()}.",
+            "use": "codes = embedding.transform(vectors)  # SciPy CSR, rows of length 1",
+        }
 
     @classmethod
-    def from_pretrained(cls, path: str | Path) -> "NonNegativeEmbedding":
-        """Load a fitted embedding from a run of `nonneg convert`, a folder, or the hub: `hub:owner/name`."""
-        return load(path)
-
-    def push_to_hub(self, repository: str, private: bool = False) -> str:
-        """Upload to the Hugging Face Hub, as `owner/name`; return the address of the upload."""
-        with tempfile.TemporaryDirectory() as folder:
-            return push(self.save_pretrained(folder), repository, private)
+    def _restored(cls, config: dict[str, Any], tensors: dict[str, Tensor], folder: Path) -> Self:
+        embedding = super()._restored(config, tensors, folder)
+        embedding.temperature_ = float(config["temperature"])
+        embedding._n_features_out, embedding.n_features_in_ = embedding.head_.weight.shape
+        return embedding
 
     def _validated(self, X: Any, reset: bool) -> Any:
-        if isinstance(X, pa.Array | pa.ChunkedArray):
-            X = arrow_vectors(X, "X")
-        if isinstance(X, Tensor):
-            check_tensor(X, "X")
+        if isinstance(X, Tensor | pa.Array | pa.ChunkedArray):
+            X = checked_rows(X, "X")
             # scikit-learn only counts and names the columns; it need not see the values, which may be on a GPU.
-            validate_data(self, np.broadcast_to(np.float32(0), X.shape), reset=reset, skip_check_array=True)
+            validate_data(self, np.broadcast_to(np.float32(0), tuple(X.shape)), reset=reset, skip_check_array=True)
             return X
         return validate_data(self, X, dtype="numeric", reset=reset, ensure_min_samples=2 if reset else 1)
 
@@ -193,23 +194,6 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
-
-
-def check_tensor(X: Tensor, name: str, least: int = 1) -> None:
-    """Check that a tensor holds finite vectors, at least `least` of them, without moving it."""
-    if X.dim() != 2 or len(X) < least or X.shape[1] == 0:
-        raise InputError(f"{name} has shape {tuple(X.shape)}, expected (rows, width), at least ({least}, 1)")
-    if X.is_complex() or not bool(X.isfinite().all()):
-        raise InputError(f"{name} contains NaN, infinity or complex numbers, expected finite real numbers")
-
-
-def _checked(estimator: NonNegativeEmbedding, pairs: Any) -> Any:
-    if isinstance(pairs, pa.Array | pa.ChunkedArray):
-        pairs = arrow_vectors(pairs, "pairs")
-    if isinstance(pairs, Tensor):
-        check_tensor(pairs, "pairs")
-        return pairs
-    return check_array(pairs, dtype="numeric", input_name="pairs", estimator=estimator)
 
 
 def _numbered(values: Any, rows: int, name: str) -> Tensor:

@@ -18,6 +18,7 @@ from nonneg.errors import InputError
 _WARM_UP = 20  # steps
 _FIRST_ACTIVE = 4  # the fit starts with this multiple of `max_active`, so that all features learn
 _NEIGHBOURS = 25.0  # per sample in a batch of 512, where the temperature is chosen from the data
+_SHIFT = 0.4  # share of `noise` that is added to the vectors and the target alike, as data augmentation
 _CHECKS = 10  # how often a fit looks for dead features; never in its last fifth
 
 
@@ -29,8 +30,6 @@ class Fit:
         groups: the group of each row, -1 for none; rows of the same group are positives.
         config: the settings.
     """
-
-    shift = 0.4  # share of `noise` that is added to the vectors and the target alike, as data augmentation
 
     def __init__(self, rows: Rows, groups: Tensor | None, config: FitConfig) -> None:
         self.rows, self.groups, self.config = rows, groups, config
@@ -70,37 +69,33 @@ class Fit:
 
     def step(self) -> Tensor:
         """Make one update; return the loss before it."""
-        config, progress = self.config, self.done / self.config.max_iter
-        picked = next(self.batches)
-        x = self.moved(self.rows.take(picked), self.shift)
-        target = self.target(x, picked)
-        for group in self.optimiser.param_groups:
-            group["lr"] = config.learning_rate * self.rate(self.done)
-        # The target is computed without noise, the codes with noise: a code then covers a region around
-        # its vector and generalises to new vectors.
-        z = self.head(self.moved(x, 1.0), self.limit(progress))
-        loss = losses.neighbourhood(z, target, torch.exp(-self.log_scale))
-        self.optimiser.zero_grad()
-        loss.backward()
-        self.optimiser.step()
+        progress = self.done / self.config.max_iter
+        x, z, loss = self.neighbourhood(next(self.batches), progress)
+        update(self.optimiser, loss, self.config, self.done)
         self.seen_active += active(z.detach()).sum(0)
         self.done += 1
-        if self.done % max(1, config.max_iter // _CHECKS) == 0:
+        if self.done % max(1, self.config.max_iter // _CHECKS) == 0:
             if progress < 0.8:
                 self._revive(x)
             self.seen_active.zero_()
         return loss.detach()
 
-    def rate(self, done: int) -> float:
-        """The factor of the learning rate: a warm-up, then a cosine to 0."""
-        return min(1.0, (done + 1) / _WARM_UP) * 0.5 * (1 + math.cos(math.pi * done / self.config.max_iter))
+    def neighbourhood(self, picked: Tensor, progress: float) -> tuple[Tensor, Tensor, Tensor]:
+        """The vectors and codes of some rows, and the loss by which the codes keep the vectors' neighbourhoods.
 
-    def moved(self, x: Tensor, share: float) -> Tensor:
+        The target is computed without noise, the codes with noise: a code then covers a region around its vector and
+        generalises to new vectors.
+        """
+        x = self._moved(self.rows.take(picked), _SHIFT)
+        z = self.head(self._moved(x, 1.0), self._limit(progress))
+        return x, z, losses.neighbourhood(z, self._target(x, picked), torch.exp(-self.log_scale))
+
+    def _moved(self, x: Tensor, share: float) -> Tensor:
         """Add a share of the config's noise to the vectors."""
         noise = torch.randn(x.shape, generator=self.noise, device=self.device)
         return unit(x + share * self.config.noise * self.spread / math.sqrt(x.shape[1]) * noise)
 
-    def limit(self, progress: float) -> int | None:
+    def _limit(self, progress: float) -> int | None:
         """The limit on active features per row: it falls to `max_active` in the first half of the fit."""
         most = self.config.max_active
         if most is None:
@@ -109,7 +104,7 @@ class Fit:
         limit = first * math.pow(most / first, min(1.0, 2 * progress))
         return max(most, round(limit))
 
-    def target(self, x: Tensor, picked: Tensor) -> Tensor:
+    def _target(self, x: Tensor, picked: Tensor) -> Tensor:
         """The neighbourhood of each row in the batch: `(batch, batch)`, each row a distribution."""
         itself = torch.eye(len(x), dtype=torch.bool, device=self.device)
         target = F.softmax((x @ x.T / self.temperature).masked_fill(itself, -math.inf), 1)
@@ -180,6 +175,16 @@ class Fit:
 
     def _parameters(self) -> list[Tensor]:
         return [self.head.weight, self.head.bias, self.log_scale]
+
+
+def update(optimiser: torch.optim.Optimizer, loss: Tensor, config: FitConfig, done: int) -> None:
+    """Make one update, after `done` others; the learning rate has a warm-up and then falls to 0 along a cosine."""
+    factor = min(1.0, (done + 1) / _WARM_UP) * 0.5 * (1 + math.cos(math.pi * done / config.max_iter))
+    for group in optimiser.param_groups:
+        group["lr"] = config.learning_rate * factor
+    optimiser.zero_grad()
+    loss.backward()
+    optimiser.step()
 
 
 @contextmanager

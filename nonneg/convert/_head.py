@@ -1,6 +1,7 @@
-"""The head that turns vectors into codes: a linear map, relu and top-k."""
+"""The head that turns vectors into codes (a linear map, relu and top-k), and the report on its features."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nonneg.codes import unit_rows
+from nonneg.codes import active, unit_rows
 from nonneg.convert._rows import Rows
 from nonneg.rectify import top_k
 
 _BLOCK = 4096  # rows that are encoded together
+_REPORTED = 20_000  # maximum number of rows that a report is about
+_DENSE = 0.5  # a feature that is active on more than this share of the rows is dense
 
 
 class Head(nn.Module):
@@ -35,8 +38,12 @@ class Head(nn.Module):
     def forward(self, x: Tensor, max_active: int | None = None) -> Tensor:
         """Codes, with the head's own limit or another one."""
         before = F.linear(x, self.weight, self.bias)
-        limit = max_active or self.max_active
-        return F.relu(before) if limit is None else top_k(before, min(limit, before.shape[1]))
+        most = max_active or self.max_active
+        return F.relu(before) if most is None else top_k(before, min(most, before.shape[1]))
+
+    def limit(self) -> str:
+        """The sparsity of the codes, in words."""
+        return f"at most {self.max_active or self.weight.shape[0]} of them active per sample"
 
 
 @torch.inference_mode()
@@ -75,3 +82,50 @@ def _blocks(head: Head, rows: Rows) -> Iterator[tuple[Any, Any, Any]]:
         if not bool((counts == values.shape[1]).all()):
             values, columns = values[is_stored], columns[is_stored]
         yield values.flatten().cpu().numpy(), columns.flatten().to(torch.int32).cpu().numpy(), counts.cpu().numpy()
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """How often the features are active on the data of the fit.
+
+    Attributes:
+        features: number of features.
+        live: features active on at least one row.
+        dead: features active on no row.
+        dense: features active on more than half of the rows.
+        active: mean number of active features per row.
+        empty: rows without an active feature.
+        rows: number of rows examined: all of them, or 20,000 spread over the data.
+    """
+
+    features: int
+    live: int
+    dead: int
+    dense: int
+    active: float
+    empty: int
+    rows: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.live} of {self.features} features live, {self.dead} dead, {self.dense} dense (active on more than"
+            f" half of {self.rows:,} rows); {self.active:.1f} active per row, {self.empty} rows without any"
+        )
+
+
+def report_on(head: Head, rows: Rows) -> FitReport:
+    """Report on the features of a head, on the rows of its fit."""
+    total = len(rows)
+    picked = torch.arange(total) if total <= _REPORTED else torch.linspace(0, total - 1, _REPORTED).long()
+    is_active = active(encoded(head, Rows(rows.take(picked), device=head.weight.device)))
+    per_feature, per_row = (np.asarray(is_active.sum(axis=axis)) for axis in (0, 1))
+    live = int((per_feature > 0).sum())
+    return FitReport(
+        features=len(per_feature),
+        live=live,
+        dead=len(per_feature) - live,
+        dense=int((per_feature > _DENSE * len(picked)).sum()),
+        active=float(per_row.mean()),
+        empty=int((per_row == 0).sum()),
+        rows=len(picked),
+    )

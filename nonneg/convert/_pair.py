@@ -1,35 +1,25 @@
 """`NonNegativePair`: comparable non-negative codes of two modalities."""
 
-import tempfile
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import scipy.sparse as sp
 import torch
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted
-from torch import Tensor
+from sklearn.utils.validation import check_is_fitted
 
 from nonneg import losses, metrics
-from nonneg.convert import _pair_store
-from nonneg.convert._config import FitConfig, checked_config
-from nonneg.convert._embedding import check_tensor
-from nonneg.convert._fit import Fit
-from nonneg.convert._head import Head, encoded
-from nonneg.convert._report import FitReport, report_on
+from nonneg.convert._config import FitConfig
+from nonneg.convert._fit import Fit, update
+from nonneg.convert._head import Head, encoded, report_on
+from nonneg.convert._heads import HeadsEstimator, checked_rows
 from nonneg.convert._rows import Rows
-from nonneg.convert._store import push
+from nonneg.convert._store import Format
 from nonneg.devices import choose_device
 from nonneg.errors import InputError
-from nonneg.progress import progress_bar
-from nonneg.tables import arrow_vectors
 
 
-class NonNegativePair(BaseEstimator):  # type: ignore[misc]
+class NonNegativePair(HeadsEstimator):
     """Comparable codes of two modalities: row i of `A` and row i of `B` are a pair.
 
     Two linear heads, each with relu and top-k, map to the same features. They are fitted with the multi-modal
@@ -62,11 +52,15 @@ class NonNegativePair(BaseEstimator):  # type: ignore[misc]
         >>> pair = NonNegativePair(n_components=64, max_active=8, max_iter=50, random_state=0).fit(left, right)
         >>> pair.transform_a(left[:3]).shape, pair.transform_b(right[:3]).shape
         ((3, 64), (3, 64))
+        >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     again = NonNegativePair.from_pretrained(pair.save_pretrained(folder))
         >>> bool((again.transform_b(right) != pair.transform_b(right)).nnz == 0)
         True
     """
+
+    _format = Format("NonNegativePair", "pair")
+    _sides = ("_a", "_b")
 
     def __init__(
         self,
@@ -83,17 +77,19 @@ class NonNegativePair(BaseEstimator):  # type: ignore[misc]
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | int = False,
     ) -> None:
-        self.n_components = n_components
-        self.max_active = max_active
-        self.temperature = temperature
-        self.positive_share = positive_share
-        self.noise = noise
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+        super().__init__(
+            n_components,
+            max_active,
+            temperature,
+            positive_share,
+            noise,
+            max_iter,
+            batch_size,
+            learning_rate,
+            device,
+            random_state,
+            verbose,
+        )
 
     def fit(self, A: Any, B: Any) -> Self:
         """Fit both heads on pairs.
@@ -102,27 +98,22 @@ class NonNegativePair(BaseEstimator):  # type: ignore[misc]
             A: `(pairs, width of A)`: an array or memory map, a DataFrame, a torch tensor, an Arrow column of lists.
             B: `(pairs, width of B)`, in any of the same forms; row i of both are a pair.
         """
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        config = checked_config(self.get_params(), seed)
-        names = {"a": _column_names(A), "b": _column_names(B)}
-        A, B = (_checked(rows, name, 2) for rows, name in ((A, "A"), (B, "B")))
+        config = self._config()
+        names = {"_a": _column_names(A), "_b": _column_names(B)}
+        A, B = (checked_rows(rows, name, 2) for rows, name in ((A, "A"), (B, "B")))
         if len(A) != len(B):
             raise InputError(f"A has {len(A)} rows and B {len(B)}, expected the same number")
         device = choose_device(self.device)
         fit = _PairFit(Rows(A, device=device), Rows(B, device=device), config)
-        with progress_bar(bool(self.verbose)) as bar:
-            task = bar.add_task("fitting", total=self.max_iter)
-            for _ in range(self.max_iter):
-                fit.step()
-                bar.advance(task)
+        self._take_steps(fit)
         self.head_a_, self.head_b_ = (side.head.cpu().requires_grad_(False) for side in fit.sides)
-        self.report_a_, self.report_b_ = (_report(side) for side in fit.sides)
-        self.n_iter_ = self.max_iter
+        self.report_a_, self.report_b_ = (report_on(side.head, side.rows) for side in fit.sides)
+        self.n_iter_ = fit.done
         for side, found in names.items():
             if found is not None:
-                setattr(self, f"feature_names_in_{side}_", found)
-            elif hasattr(self, f"feature_names_in_{side}_"):  # of an earlier fit
-                delattr(self, f"feature_names_in_{side}_")
+                setattr(self, f"feature_names_in{side}_", found)
+            elif hasattr(self, f"feature_names_in{side}_"):  # of an earlier fit
+                delattr(self, f"feature_names_in{side}_")
         return self
 
     def transform_a(self, A: Any) -> sp.csr_array:
@@ -142,26 +133,22 @@ class NonNegativePair(BaseEstimator):  # type: ignore[misc]
 
     # On disk and on the hub
 
-    def save_pretrained(self, folder: str | Path, measured: dict[str, float] | None = None) -> Path:
-        """Write `config.json`, `model.safetensors` and a model card with the reports and the measured figures."""
-        check_is_fitted(self)
-        return _pair_store.save(self, Path(folder), measured)
-
-    @classmethod
-    def from_pretrained(cls, path: str | Path) -> "NonNegativePair":
-        """Load a fitted pair from the folder it was saved to, or from the hub: `hub:owner/name`."""
-        return _pair_store.load(path)
-
-    def push_to_hub(self, repository: str, private: bool = False) -> str:
-        """Upload to the Hugging Face Hub, as `owner/name`; return the address of the upload."""
-        with tempfile.TemporaryDirectory() as folder:
-            return push(self.save_pretrained(folder), repository, private)
+    def _card(self) -> dict[str, str]:
+        features, a = self.head_a_.weight.shape
+        b = self.head_b_.weight.shape[1]
+        return {
+            "task": "feature-extraction",
+            "title": f"Non-negative codes for pairs of vectors with {a} and {b} numbers",
+            "text": f"Turns vectors of {a} numbers and their partners of {b} numbers into the same {features}"
+            f" non-negative features, {self.head_a_.limit()}.",
+            "use": "a, b = pair.transform_a(first), pair.transform_b(second)  # SciPy CSR, comparable: a @ b.T",
+        }
 
     def _encoded(self, name: str, rows: Any) -> sp.csr_array:
         check_is_fitted(self)
         head: Head = self.head_a_ if name == "A" else self.head_b_
         fitted, given = getattr(self, f"feature_names_in_{name.lower()}_", None), _column_names(rows)
-        rows = _checked(rows, name, 1)
+        rows = checked_rows(rows, name, 1)
         if rows.shape[1] != head.weight.shape[1]:
             raise InputError(f"{name} has vectors of {rows.shape[1]} numbers, expected {head.weight.shape[1]}")
         if fitted is not None and given is not None and (given != fitted).any():
@@ -172,23 +159,10 @@ class NonNegativePair(BaseEstimator):  # type: ignore[misc]
         return encoded(head, Rows(rows, device=choose_device(self.device)))
 
 
-def _checked(rows: Any, name: str, least: int) -> Any:
-    if isinstance(rows, pa.Array | pa.ChunkedArray):
-        rows = arrow_vectors(rows, name)
-    if isinstance(rows, Tensor):
-        check_tensor(rows, name, least)
-        return rows.detach()
-    return check_array(rows, dtype="numeric", input_name=name, ensure_min_samples=least)
-
-
 def _column_names(rows: Any) -> npt.NDArray[Any] | None:
     """Names of a DataFrame's columns, as scikit-learn stores them; None if they are not strings."""
     columns = list(getattr(rows, "columns", ()))
     return np.array(columns, object) if columns and all(isinstance(column, str) for column in columns) else None
-
-
-def _report(side: Fit) -> FitReport:
-    return report_on(side.head, Rows(*side.rows.parts, device=torch.device("cpu")))
 
 
 class _PairFit:
@@ -203,23 +177,10 @@ class _PairFit:
         self.optimiser = torch.optim.Adam([*parameters, *self.log_scales], config.learning_rate, (0.9, 0.99))
         self.done = 0
 
-    def step(self) -> Tensor:
-        config, progress = self.config, self.done / self.config.max_iter
-        picked = next(self.sides[0].batches)
-        share = config.positive_share
-        codes, total = [], torch.zeros((), device=self.sides[0].device)
-        for side in self.sides:
-            x = side.moved(side.rows.take(picked), side.shift)
-            z = side.head(side.moved(x, 1.0), side.limit(progress))
-            total = total + (1 - share) / 2 * losses.neighbourhood(
-                z, side.target(x, picked), torch.exp(-side.log_scale)
-            )
-            codes.append(z)
-        total = total + share * losses.multimodal.info_nce(codes[0], codes[1], torch.exp(-self.log_scales[0]))
-        for group in self.optimiser.param_groups:
-            group["lr"] = config.learning_rate * self.sides[0].rate(self.done)
-        self.optimiser.zero_grad()
-        total.backward()
-        self.optimiser.step()
+    def step(self) -> None:
+        picked, progress = next(self.sides[0].batches), self.done / self.config.max_iter
+        share = self.config.positive_share
+        (_, a, loss_a), (_, b, loss_b) = (side.neighbourhood(picked, progress) for side in self.sides)
+        matching = losses.multimodal.info_nce(a, b, torch.exp(-self.log_scales[0]))
+        update(self.optimiser, (1 - share) / 2 * (loss_a + loss_b) + share * matching, self.config, self.done)
         self.done += 1
-        return total.detach()

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from nonneg.codes import unit_rows
+from nonneg.tables import as_floats
 
 _ROUNDING = 1e-6  # the largest distance in float32 between unit rows of the same direction
 
@@ -54,24 +55,15 @@ class Rows:
             wanted = rows.to(part.device) if isinstance(rows, Tensor) else rows
             return within_range(part[wanted].detach(), self.dtype).to(self.device, self.dtype)
         # A copy, because torch warns about read-only memory maps.
-        block = _as_torch_floats(np.array(part[rows.numpy() if isinstance(rows, Tensor) else rows]))
-        return within_range(torch.from_numpy(block), self.dtype).to(self.device, self.dtype)
+        block = np.array(part[rows.numpy() if isinstance(rows, Tensor) else rows])
+        kind = np.float64 if self.dtype == torch.float64 else np.float32
+        return torch.from_numpy(as_floats(block, kind)).to(self.device, self.dtype)
 
 
 def unit(x: Tensor) -> Tensor:
     """Scale rows to length 1."""
     units: Tensor = unit_rows(x)
     return units
-
-
-def _as_torch_floats(block: Any) -> Any:
-    """Convert to float16, float32 or float64 in native byte order; rows of longer floats are scaled to fit."""
-    if block.dtype.kind != "f":
-        return block.astype(np.float64)
-    if block.dtype.itemsize > 8:
-        largest = np.abs(block).max(1, keepdims=True)
-        return (block / np.where(np.isfinite(largest) & (largest > 0), largest, 1)).astype(np.float64)
-    return block.astype(block.dtype.newbyteorder("="), copy=False)
 
 
 def within_range(x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -18,7 +18,7 @@ from nonneg.convert._config import checked_config
 from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._fit import Fit, memory_errors_as_input_errors
 from nonneg.convert._inputs import Inputs, open_inputs, warn
-from nonneg.convert._store import plain
+from nonneg.convert._store import as_json
 from nonneg.devices import choose_device
 from nonneg.durable import os_errors_as_input_errors, read_errors_as_input_errors, write_atomically
 from nonneg.errors import InputError
@@ -119,7 +119,7 @@ def _settings(given: Inputs, embedding: NonNegativeEmbedding) -> bytes:
     """The run's configuration: everything that its result depends on, except for the device."""
     parameters = embedding.get_params(deep=False)
     kept = {name: value for name, value in parameters.items() if name not in ("device", "verbose")}
-    return json.dumps({**given.files, **kept, "contents": given.contents}, indent=1, default=plain).encode()
+    return json.dumps({**given.files, **kept, "contents": given.contents}, indent=1, default=as_json).encode()
 
 
 def _fit(run: RunFolder, fit: Fit, total: int, progress: bool) -> None:

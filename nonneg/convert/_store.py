@@ -1,36 +1,31 @@
 """Estimators on disk and on the hub: a config, weights and a card, without pickle."""
 
-import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from nonneg.convert._config import checked_config
-from nonneg.convert._head import Head
-from nonneg.convert._report import FitReport
+from nonneg.convert._config import plain
+from nonneg.convert._head import FitReport
 from nonneg.durable import os_errors_as_input_errors, read_errors_as_input_errors, write_atomically
 from nonneg.errors import InputError
 from nonneg.extras import import_extra
 from nonneg.messages import one_line
 from nonneg.models import fetched
 
-if TYPE_CHECKING:
-    from nonneg.convert._embedding import NonNegativeEmbedding
-
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
-_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, RuntimeError)
+_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RuntimeError, SafetensorError)
 _CARD = """---
 library_name: nonneg
 pipeline_tag: {task}
@@ -56,7 +51,7 @@ from nonneg import {kind}
 
 
 @dataclass(frozen=True)
-class Saved:
+class Format:
     """How estimators of one class are stored in a folder.
 
     Attributes:
@@ -75,21 +70,24 @@ class Saved:
     further: tuple[str, ...] = ()
     inner: str = "model"
 
-    def write(self, folder: Path, described: dict[str, Any], tensors: Mapping[str, Tensor], card: str) -> Path:
+    def write(self, folder: Path, description: "Description", measured: Mapping[str, float]) -> None:
         """Write all files, each of them atomically."""
-        content = save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in description.tensors.items()}
+        content = save_tensors(tensors)
         digest = hashlib.sha256(content).hexdigest()
-        text = json.dumps({"nonneg": self.kind, **described, "sha256": digest}, indent=1, default=plain)
+        described = {"nonneg": self.kind, **description.config, "measured": measured, "sha256": digest}
+        card = _CARD.format(kind=self.kind, name=self.name, **description.card)
+        card += _figures(description.reports, measured)
         with os_errors_as_input_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / self.weights, content)
         write_atomically(folder / CARD, card.encode("utf-8", "replace"))
-        write_atomically(folder / self.config, text.encode())
-        return folder
+        write_atomically(folder / self.config, json.dumps(described, indent=1, default=as_json).encode())
 
     def folder(self, path: str | Path) -> Path:
         """The folder of an estimator, given a run, that folder itself, or `hub:owner/name`."""
-        folder = self._fetched(path) if isinstance(path, str) and path.startswith("hub:") else Path(path)
+        is_on_hub = isinstance(path, str) and path.startswith("hub:")
+        folder = fetched(str(path), (self.config, self.weights, *self.further)) if is_on_hub else Path(path)
         with read_errors_as_input_errors(folder):
             folder = folder / self.inner if (folder / self.inner).is_dir() else folder
             for part in (folder / self.config, folder / self.weights):
@@ -97,35 +95,78 @@ class Saved:
                     raise InputError(f"{path} holds no fitted {self.name}: {part} is missing")
         return folder
 
-    def _fetched(self, path: str) -> Path:
-        folder = fetched(path)
-        files = [name for name in (self.config, self.weights, *self.further) if name not in (CONFIG, WEIGHTS)]
-        if files:
-            hub, name = import_extra("huggingface_hub", path, extra="hub"), path.removeprefix("hub:").partition("@")[0]
-            with _hub_errors(f"{path} cannot be fetched"):  # the folder's name is the commit
-                folder = Path(hub.snapshot_download(name, revision=folder.name, allow_patterns=files))
-        return folder
-
-    @contextmanager
-    def opened(self, folder: Path) -> Iterator[tuple[dict[str, Any], dict[str, Tensor]]]:
-        """Read what `write` wrote; errors within the `with` block are raised as one `InputError`."""
+    def read(self, folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Read the config and the tensors; a `ValueError`, `KeyError` or `SafetensorError` means damage."""
         with read_errors_as_input_errors(folder):
             text, content = (folder / self.config).read_bytes(), (folder / self.weights).read_bytes()
-        try:
-            described = json.loads(text)
-            if described["nonneg"] != self.kind:
-                raise ValueError(f"it describes a {described['nonneg']}")
-            tensors = load_tensors(content)
-            if described.get("sha256") not in (None, hashlib.sha256(content).hexdigest()):
-                raise ValueError(f"{self.weights} was changed since it was saved (SHA-256 differs)")
-            yield described, tensors
-        except (*_DAMAGE, SafetensorError) as error:
-            reason = f"it has no {error}" if isinstance(error, KeyError) else one_line(error)
-            raise InputError(f"{folder / self.config} does not describe a nonneg {self.name}: {reason}") from error
+        config = json.loads(text)
+        if config["nonneg"] != self.kind:
+            raise ValueError(f"it describes a {config['nonneg']}")
+        tensors = load_tensors(content)
+        if config.get("sha256") not in (None, hashlib.sha256(content).hexdigest()):
+            raise ValueError(f"{self.weights} was changed since it was saved (SHA-256 differs)")
+        return config, tensors
 
-    def card(self, task: str, title: str, text: str, use: str) -> str:
-        """A model card in the format of the Hugging Face Hub."""
-        return _CARD.format(task=task, title=title, text=text, kind=self.kind, name=self.name, use=use)
+
+class Description(NamedTuple):
+    """What is written about a fitted estimator.
+
+    Attributes:
+        config: everything that is needed to restore it, besides the tensors.
+        tensors: its weights.
+        card: what its model card says: `task`, `title`, `text` and `use`, a Python example.
+        reports: the reports on its features, by what each is about.
+    """
+
+    config: dict[str, Any]
+    tensors: Mapping[str, Tensor]
+    card: dict[str, str]
+    reports: Mapping[str, FitReport]
+
+
+class Pretrained:
+    """An estimator that can be saved to a folder and shared on the hub."""
+
+    _format: ClassVar[Format]
+
+    def _described(self, folder: Path) -> Description:
+        """What to write to the folder."""
+        raise NotImplementedError
+
+    @classmethod
+    def _restored(cls, config: dict[str, Any], tensors: dict[str, Tensor], folder: Path) -> Self:
+        """The estimator that was described; an error of any kind means that the folder is damaged."""
+        raise NotImplementedError
+
+    def save_pretrained(self, folder: str | Path, measured: Mapping[str, float] | None = None) -> Path:
+        """Write the config, the weights and a model card with the reports and the measured figures to a folder."""
+        check_is_fitted(self)
+        self._format.write(Path(folder), self._described(Path(folder)), measured or {})
+        return Path(folder)
+
+    @classmethod
+    def from_pretrained(cls, path: str | Path) -> Self:
+        """Load a fitted estimator from a run of `nonneg convert`, a folder, or the hub: `hub:owner/name`."""
+        folder = cls._format.folder(path)
+        try:
+            return cls._restored(*cls._format.read(folder), folder)
+        except _DAMAGE as error:
+            reason = f"it has no {error}" if isinstance(error, KeyError) else one_line(error)
+            described = f"{folder / cls._format.config} does not describe a nonneg {cls._format.name}"
+            raise InputError(f"{described}: {reason}") from error
+
+    def push_to_hub(self, repository: str, private: bool = False) -> str:
+        """Upload to the Hugging Face Hub, as `owner/name`; return the address of the upload."""
+        hub = import_extra("huggingface_hub", repository, extra="hub")
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            try:
+                api = hub.HfApi()
+                api.create_repo(repository, private=private, exist_ok=True)
+                message = "Upload with nonneg"
+                return str(api.upload_folder(repo_id=repository, folder_path=folder, commit_message=message))
+            except Exception as error:  # the hub's client raises many unrelated types of errors
+                raise InputError(f"{repository} cannot be uploaded: {one_line(error)}") from error
 
 
 def check_tensors(tensors: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -138,59 +179,14 @@ def check_tensors(tensors: Mapping[str, Tensor], shapes: Mapping[str, tuple[int,
             raise ValueError(f"{name} has entries that are not finite numbers")
 
 
-def push(folder: Path, repository: str, private: bool) -> str:
-    """Upload a saved estimator; return the address of the upload."""
-    hub = import_extra("huggingface_hub", repository, extra="hub")
-    with _hub_errors(f"{repository} cannot be uploaded"):
-        api = hub.HfApi()
-        api.create_repo(repository, private=private, exist_ok=True)
-        return str(api.upload_folder(repo_id=repository, folder_path=folder, commit_message="Upload with nonneg"))
-
-
-@contextmanager
-def _hub_errors(what: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # the hub's client raises many unrelated types of errors
-        raise InputError(f"{what}: {one_line(error)}") from error
-
-
-# Shared by the stores
-
-
-def plain(value: Any) -> Any:
-    """A parameter as a JSON value; NumPy numbers become Python numbers."""
+def as_json(value: Any) -> Any:
+    """A parameter as a JSON value; the state of a used random generator is not saved."""
     if isinstance(value, np.random.RandomState):
-        return None  # the state of a used generator is not saved
-    if isinstance(value, torch.device):
-        return str(value)
-    return value.item() if isinstance(value, np.generic) else value
+        return None
+    return str(value) if isinstance(value, torch.device) else plain(value)
 
 
-def restored_head(tensors: Mapping[str, Tensor], described: Any, parameters: dict[str, Any], prefix: str = "") -> Head:
-    """The head whose tensors' names begin with the prefix; `check_tensors` must have checked them."""
-    # The head's own limit, as the parameter may have changed since the fit.
-    limited = parameters | {"max_active": described.get("max_active", parameters["max_active"])}
-    features, width = tensors[f"{prefix}weight"].shape
-    head = Head(width, features, checked_config(limited, 0).max_active)
-    head.load_state_dict({name: tensors[f"{prefix}{name}"].to(torch.float32) for name in ("weight", "bias")})
-    return head.requires_grad_(False)
-
-
-def column_names(given: Any, width: int) -> npt.NDArray[Any] | None:
-    """Names of columns, as scikit-learn stores them; None if there are none."""
-    names = np.array([str(name) for name in given], object)
-    if len(names) not in (0, width):
-        raise ValueError(f"it names {len(names)} of {width} columns")
-    return names if len(names) else None
-
-
-def at_most(head: Head) -> str:
-    """The sparsity of a head's codes, for its card."""
-    return f"at most {head.max_active or head.weight.shape[0]} of them active per sample"
-
-
-def figures(reports: Mapping[str, FitReport], measured: Mapping[str, float]) -> str:
+def _figures(reports: Mapping[str, FitReport], measured: Mapping[str, float]) -> str:
     """A table of the reports, by what each is about, and of the measured figures."""
     rows: list[tuple[str, Any]] = []
     for of, report in reports.items():
@@ -200,51 +196,3 @@ def figures(reports: Mapping[str, FitReport], measured: Mapping[str, float]) -> 
     examined = next(iter(reports.values())).rows
     lines = [f"| {name} | {value} |" for name, value in rows]
     return "\n".join([f"\nMeasured on {examined:,} rows of the data of the fit:\n", "| | |", "|---|---|", *lines, ""])
-
-
-# An embedding
-
-_EMBEDDING = Saved("NonNegativeEmbedding", "embedding")
-
-
-def save(embedding: "NonNegativeEmbedding", folder: Path, measured: dict[str, float] | None = None) -> Path:
-    """Write the fitted embedding."""
-    head: Head = embedding.head_
-    features, width = head.weight.shape
-    described = {
-        "width": width,
-        "features": features,
-        "max_active": plain(head.max_active),
-        "parameters": {name: plain(value) for name, value in embedding.get_params(deep=False).items()},
-        "temperature": embedding.temperature_,
-        "n_iter": embedding.n_iter_,
-        "report": dataclasses.asdict(embedding.report_),
-        "feature_names_in": list(getattr(embedding, "feature_names_in_", [])),
-        "measured": measured or {},
-    }
-    card = _EMBEDDING.card(
-        "feature-extraction",
-        f"Non-negative codes for vectors of {width} numbers",
-        f"Turns vectors of {width} numbers into {features} non-negative features, {at_most(head)}.",
-        "codes = embedding.transform(vectors)  # SciPy CSR, rows of length 1",
-    )
-    card += figures({"": embedding.report_}, measured or {})
-    return _EMBEDDING.write(folder, described, head.state_dict(), card)
-
-
-def load(path: str | Path) -> "NonNegativeEmbedding":
-    """Load from a run, the folder of a model, or `hub:owner/name`."""
-    from nonneg.convert._embedding import NonNegativeEmbedding
-
-    with _EMBEDDING.opened(_EMBEDDING.folder(path)) as (described, tensors):
-        embedding = NonNegativeEmbedding(**described["parameters"])
-        width, features = int(described["width"]), int(described["features"])
-        check_tensors(tensors, {"weight": (features, width), "bias": (features,)})
-        embedding.head_ = restored_head(tensors, described, embedding.get_params())
-        embedding.report_ = FitReport(**described["report"])
-        embedding.temperature_, embedding.n_iter_ = float(described["temperature"]), int(described["n_iter"])
-        embedding.n_features_in_, embedding._n_features_out = width, features
-        names = column_names(described["feature_names_in"], width)
-    if names is not None:
-        embedding.feature_names_in_ = names
-    return embedding

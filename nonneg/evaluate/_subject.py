@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 from nonneg.errors import InputError
 from nonneg.features import Features, find_features
 from nonneg.labels import is_labelled, label_numbers
-from nonneg.tables import as_float32, open_vectors, read_column, split_name
+from nonneg.tables import as_floats, open_vectors, read_column, split_name
 
 Rows = npt.NDArray[np.int64]
 _TEST_SHARE = 0.2
@@ -132,9 +132,9 @@ def open_features(path: str, labels: str | None = None) -> Features:
     if is_vector_file(path):
         vectors = open_vectors(path)
         if labels is None:
-            return Features(as_float32(vectors))
+            return Features(as_floats(vectors))
         numbers, names = label_numbers(read_column(labels, len(vectors), path), labels)
-        return Features(as_float32(vectors), labels=numbers, label_names=names)
+        return Features(as_floats(vectors), labels=numbers, label_names=names)
     if labels is not None:
         raise InputError(f"labels is {labels}, expected none for {path}, which is not a file of vectors")
     return Features.load(find_features(split_name(path)[0]))

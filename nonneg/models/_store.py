@@ -3,7 +3,7 @@
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -146,14 +146,14 @@ def _at_most_parameters(limit: int) -> Iterator[None]:
         hook.remove()
 
 
-def fetched(path: str) -> Path:
-    """Download a model from the hub, unless there is a local copy, and return its folder."""
+def fetched(path: str, files: Sequence[str] = (CONFIG, WEIGHTS)) -> Path:
+    """Download these files of a model from the hub, unless there is a local copy, and return their folder."""
     named = _HUB.fullmatch(path)
     if named is None:
         raise InputError(f"{path!r} names no model, expected hub:owner/name or hub:owner/name@revision")
     hub = import_extra("huggingface_hub", path, extra="hub")
     try:
-        found = hub.snapshot_download(named[1], revision=named[2], allow_patterns=[CONFIG, WEIGHTS])
+        found = hub.snapshot_download(named[1], revision=named[2], allow_patterns=list(files))
     except Exception as error:  # HTTP, the cache and names each have their own family of errors
         kinds = {kind.__name__ for kind in type(error).__mro__}
         if kinds & {"RepositoryNotFoundError", "RevisionNotFoundError"}:

@@ -4,8 +4,7 @@ from nonneg.studies._compare import compare, compare_files
 from nonneg.studies._comparison import Comparison
 from nonneg.studies._demo import Outcome, demo
 from nonneg.studies._diagnosis import Conversion, Diagnosis, FeatureStatistics, Finding
-from nonneg.studies._doctor import diagnose
-from nonneg.studies._examine import examine
+from nonneg.studies._doctor import diagnose, examine
 from nonneg.studies._plan import Plan, plan_for
 from nonneg.studies._reproduce import reproduce
 from nonneg.studies._theory import print_theory

@@ -10,6 +10,7 @@ import numpy as np
 from rich.table import Table
 
 from nonneg.studies._peers import METHODS
+from nonneg.studies._tables import markdown_table, rich_table
 
 
 class Column(NamedTuple):
@@ -61,9 +62,7 @@ class Comparison:
 
     def markdown(self) -> str:
         """Return the table in Markdown, with the notes below it."""
-        headings = ["", *(COLUMNS[column].heading for column in self.columns)]
-        lines = [headings, ["---", *["---:"] * len(self.columns)], *self._cells()]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        table = markdown_table(self._headings(""), self._cells())
         return "\n".join([table, "", *(f"- {note}" for note in (self._setting(), *self.notes))]) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,14 +81,10 @@ class Comparison:
         return {"protocol": dict(self.protocol), "methods": methods, "notes": list(self.notes)}
 
     def __rich__(self) -> Table:
-        caption = "\n".join((self._setting(), *self.notes))
-        table = Table(box=None, pad_edge=False, header_style="bold", caption=caption, caption_justify="left")
-        table.add_column("on held-out rows")
-        for column in self.columns:
-            table.add_column(COLUMNS[column].heading, justify="right")
-        for cells in self._cells():
-            table.add_row(*cells)
-        return table
+        return rich_table(self._headings("on held-out rows"), self._cells(), "\n".join((self._setting(), *self.notes)))
+
+    def _headings(self, first: str) -> list[str]:
+        return [first, *(COLUMNS[column].heading for column in self.columns)]
 
     def _cells(self) -> Iterator[list[str]]:
         for name, row in self.rows.items():

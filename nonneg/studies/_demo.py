@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
-from rich.table import Table as RichTable
 
 from nonneg import metrics
 from nonneg.durable import claim_folder, write_atomically
@@ -19,6 +18,7 @@ from nonneg.modalities import Source
 from nonneg.modalities.images import open_source
 from nonneg.models import load
 from nonneg.report import Side, Table, write_report
+from nonneg.studies._tables import rich_table
 from nonneg.training import TrainConfig, load_recipe, read_environment, read_log, train
 
 RESULTS, REPORT = "results.json", "report.html"
@@ -61,8 +61,8 @@ def demo(
     """
     config = dataclasses.replace(load_recipe(data), seed=seed)
     if epochs is not None:
-        config = dataclasses.replace(config, epochs=epochs, warmup_epochs=min(config.warmup_epochs, epochs))
-    configs = {"CL": dataclasses.replace(config, rectify="none", top_k=0), "NCL": config}
+        config = with_epochs(config, epochs)
+    configs = both_sides(config)
     about = {"made_by": "nonneg demo", "data": data, "seed": seed}
     parts = {f"{name.lower()}{ending}" for name in configs for ending in ("", ".features")}
     folder = claim_folder(Path(out), RESULTS, {**about, "finished": False}, {REPORT, *parts}, overwrite)
@@ -75,8 +75,20 @@ def demo(
     sides = {o.name: {**o.figures, "follows": o.meanings} for o in outcomes}
     write_atomically(folder / RESULTS, json.dumps({**about, "finished": True, **sides}, indent=1).encode())
     _write_report(folder / REPORT, outcomes, table, config, test)
-    _print(table, folder)
+    rows = [(label, *figures) for label, figures, _ in table.rows]
+    Console().print(rich_table(("on held-out samples", *table.columns), rows))
+    print(f"\nTo see what the features mean, open {folder / REPORT}")
     return outcomes
+
+
+def with_epochs(config: TrainConfig, epochs: int) -> TrainConfig:
+    """Return a config with another number of epochs, and no longer warm-up than that."""
+    return dataclasses.replace(config, epochs=epochs, warmup_epochs=min(config.warmup_epochs, epochs))
+
+
+def both_sides(config: TrainConfig) -> dict[str, TrainConfig]:
+    """Return the configs of CL and NCL, given that of NCL."""
+    return {"CL": dataclasses.replace(config, rectify="none", top_k=0), "NCL": config}
 
 
 def _measure(name: str, run: Path, config: TrainConfig, test: Source, folder: Path) -> Outcome:
@@ -192,17 +204,3 @@ def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: Tra
         " map at the end of the projector of the second one."
     )
     write_report(path, f"Readable features: CL and NCL on {config.data}", lead, sides, table, facts)
-
-
-def _print(table: Table, folder: Path) -> None:
-    shown = RichTable(title=None, box=None, pad_edge=False, header_style="bold")
-    shown.add_column("on held-out samples")
-    for name in table.columns:
-        shown.add_column(name, justify="right")
-    for label, figures, _ in table.rows:
-        shown.add_row(label, *figures)
-    console = Console()
-    console.print(shown)
-    console.print(
-        f"\nTo see what the features mean, open {folder / REPORT}", soft_wrap=True, highlight=False, markup=False
-    )

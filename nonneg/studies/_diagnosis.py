@@ -10,6 +10,8 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from nonneg.studies._tables import rich_table
+
 Level = Literal["good", "note", "bad"]
 
 
@@ -148,34 +150,31 @@ def _table(d: Diagnosis) -> Table:
     """Return the figures as a table; figures that were not measured stay blank."""
     to = d.conversion
     columns = {"as given": d.given, "rotated": d.rotated} | ({"non-negative": to.statistics} if to else {})
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(Text(d.name))
-    for heading in columns:
-        table.add_column(heading, justify="right")
 
-    def add(label: str, given: str, converted: str = "") -> None:
-        table.add_row(label, given, "", *([converted] if to else []))
+    def row(label: str, given: str, converted: str = "") -> list[str]:
+        return [label, given, "", *([converted] if to else [])]
 
-    def add_statistic(label: str, name: str, form: str = "{:.1%}", scale: float = 1.0) -> None:
+    def statistic(label: str, name: str, form: str = "{:.1%}", scale: float = 1.0) -> list[str]:
         values = [getattr(statistics, name) for statistics in columns.values()]
-        if values[0] is not None:
-            table.add_row(label, *("" if value is None else form.format(value * scale) for value in values))
+        return [label, *("" if value is None else form.format(value * scale) for value in values)]
 
-    add("rows examined", f"{d.rows_seen:,} of {d.rows:,}", f"{to.held_out_rows:,} held out" if to else "")
-    add("features", f"{d.features:,}", f"{to.features:,}" if to else "")
-    add("dead", f"{d.dead:,}", f"{to.dead:,}" if to else "")
-    add("dense", f"{d.dense:,}")
-    add("negative entries", f"{d.negative:.1%}", "0.0%" if to else "")
-    add_statistic("sparsity", "sparsity")
-    add("effective rank", f"{d.effective_rank:,.1f} of {d.rank_limit:,}")
-    add("correlation", f"{d.correlation:.3f}")
-    add_statistic("kurtosis", "kurtosis", "{:.1f}")
-    add_statistic("class consistency", "consistency")
-    add_statistic("  chance floor", "floor")
-    add_statistic("  points above chance", "excess", "{:z.1f}", 100)
-    add_statistic("  … on strongest rows", "strongest_excess", "{:z.1f}", 100)
+    rows = [
+        row("rows examined", f"{d.rows_seen:,} of {d.rows:,}", f"{to.held_out_rows:,} held out" if to else ""),
+        row("features", f"{d.features:,}", f"{to.features:,}" if to else ""),
+        row("dead", f"{d.dead:,}", f"{to.dead:,}" if to else ""),
+        row("dense", f"{d.dense:,}"),
+        row("negative entries", f"{d.negative:.1%}", "0.0%" if to else ""),
+        statistic("sparsity", "sparsity"),
+        row("effective rank", f"{d.effective_rank:,.1f} of {d.rank_limit:,}"),
+        row("correlation", f"{d.correlation:.3f}"),
+        statistic("kurtosis", "kurtosis", "{:.1f}"),
+        statistic("class consistency", "consistency"),
+        statistic("  chance floor", "floor"),
+        statistic("  points above chance", "excess", "{:z.1f}", 100),
+        statistic("  … on strongest rows", "strongest_excess", "{:z.1f}", 100),
+    ]
     if to:
-        add("neighbours kept", "", f"{to.neighbours_kept:.1%}")
+        rows.append(row("neighbours kept", "", f"{to.neighbours_kept:.1%}"))
     if to and to.probe_before is not None:
-        add("linear probe", f"{to.probe_before:.1%}", f"{to.probe_after:.1%}")
-    return table
+        rows.append(row("linear probe", f"{to.probe_before:.1%}", f"{to.probe_after:.1%}"))
+    return rich_table([Text(d.name), *columns], [row for row in rows if any(row[1:])])

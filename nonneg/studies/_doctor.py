@@ -1,6 +1,7 @@
 """The doctor: what a set of features is worth, and whether non-negativity would help."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,12 +11,18 @@ from rich.console import Console
 
 from nonneg import metrics
 from nonneg.codes import active, row_lengths, unit_rows
-from nonneg.convert import NonNegativeEmbedding, neighbours_kept
+from nonneg.convert import NonNegativeEmbedding, checked_config, neighbours_kept
 from nonneg.errors import InputError
+from nonneg.evaluate import open_features
 from nonneg.labels import UNLABELLED, is_labelled, label_numbers
+from nonneg.models import load
+from nonneg.runs import kind_of
 from nonneg.studies._diagnosis import Conversion, Diagnosis, FeatureStatistics, Finding
 from nonneg.studies._findings import classify_axes, classify_conversion, findings_for, margin_for, verdict_for
 from nonneg.studies._held_out import are_parallel, probe_held_out
+from nonneg.tables import open_vectors, read_column
+from nonneg.training import load_recipe
+from nonneg.trials import test_source
 
 Array = npt.NDArray[Any]
 
@@ -60,7 +67,9 @@ def diagnose(
         >>> found.axes, round(found.given.sparsity, 2), round(found.rotated.sparsity, 2)
         ('sparse', 0.49, 0.0)
     """
-    _check_counts(n_components=n_components, max_active=max_active, max_iter=max_iter)
+    count = 64 if n_components is None else n_components
+    embedding = NonNegativeEmbedding(count, max_active, max_iter=max_iter, random_state=seed, verbose=progress)
+    checked_config(embedding.get_params())
     x = _checked_vectors(vectors, name)
     rows, features = x.shape
     y, notes = _checked_labels(labels, rows, name)
@@ -73,10 +82,7 @@ def diagnose(
         examined = _examine(x, y, counts, drawn[:_MAX_SEEN], rng, name)
     conversion = None
     if counts.negative or 1 - counts.rows_active.sum() / (rows * features) < _SPARSE:
-        embedding = NonNegativeEmbedding(
-            n_components or 0, max_active, max_iter=max_iter, random_state=seed, verbose=progress
-        )
-        conversion = _convert(embedding, x, y, drawn, console)
+        conversion = _convert(embedding, n_components is None, x, y, drawn, console)
     diagnosis = Diagnosis(
         name=name,
         rows=rows,
@@ -90,14 +96,36 @@ def diagnose(
     return dataclasses.replace(diagnosis, findings=findings, verdict=verdict_for(diagnosis))
 
 
+def examine(subject: str, labels: str | None = None, **settings: Any) -> Diagnosis:
+    """Diagnose a file of vectors, a features folder, a run of `nonneg convert` or a trained run.
+
+    For a trained run, the features of its test images are diagnosed, or of all images if its data has no splits.
+
+    Args:
+        subject: its path; `file.npz:name` for a file with several arrays.
+        labels: a file with one label per row; by default the labels of the features or the run.
+        **settings: as for `diagnose`.
+    """
+    vectors, known = _open(subject)
+    if labels is not None:
+        known = label_numbers(read_column(labels, vectors.shape[0], subject), labels)[0]
+    return diagnose(vectors, known, name=Path(subject).name, **settings)
+
+
+def _open(subject: str) -> tuple[Any, Any]:
+    """Return vectors and their labels or None."""
+    kind = kind_of(subject)
+    if kind == "vectors":
+        return open_vectors(subject), None
+    if kind == "trained run":
+        model, config = load(subject), load_recipe(str(Path(subject) / "config.toml"))
+        features = model.embed(test_source(model, config.data), media=False)
+    else:
+        features = open_features(subject)
+    return features.codes, None if features.labels is None else np.asarray(features.labels)
+
+
 # Checks
-
-
-def _check_counts(**arguments: Any) -> None:
-    for name, value in arguments.items():
-        is_default = value is None and name != "max_iter"
-        if not is_default and not (isinstance(value, int | np.integer) and value >= 1):
-            raise InputError(f"{name} is {value!r}, expected a whole number, at least 1")
 
 
 def _checked_vectors(vectors: Any, name: str) -> Any:
@@ -244,12 +272,15 @@ def _rotate(z: Any, rng: np.random.Generator) -> Array:
     return np.asarray(z @ np.hstack(rotations).astype(np.float32))
 
 
-def _convert(embedding: NonNegativeEmbedding, x: Any, y: Array | None, drawn: Array, console: Console) -> Conversion:
-    """Fit the embedding, with a suitable `n_components` for 0, on most drawn rows; compare on the others."""
+def _convert(
+    embedding: NonNegativeEmbedding, choose_size: bool, x: Any, y: Array | None, drawn: Array, console: Console
+) -> Conversion:
+    """Fit the embedding, perhaps with a suitable `n_components`, on most drawn rows; compare on the others."""
     features = x.shape[1]
     held_out, fitted = np.split(drawn, [min(_MAX_HELD_OUT, len(drawn) // 4)])
     fitted = fitted[: max(_FEW_ROWS, 10 * _MAX_ENTRIES // features)]
-    embedding.n_components = embedding.n_components or min(1024, max(64, 4 * features), len(fitted))
+    if choose_size:
+        embedding.n_components = min(1024, max(64, 4 * features), len(fitted))
     embedding.fit(_dense(_float32(x[fitted])))
     with console.status("comparing the vectors with their non-negative version"):
         return _compare(embedding, x, y, fitted, held_out)

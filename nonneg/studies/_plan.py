@@ -3,12 +3,16 @@
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field
 
 from nonneg.errors import InputError
 from nonneg.training import load_recipe
+from nonneg.validation import check_fields
 
 Activation = Literal["relu", "rep_relu", "softplus", "sigmoid", "exp", "gelu", "leaky_relu"]
+Count = Annotated[int, Field(ge=1)]
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
 
 
@@ -32,21 +36,18 @@ class Plan:
 
     recipe: str
     data: str
-    seeds: int
-    epochs: int
-    probe_epochs: int
-    fine_tune_epochs: int
-    supervised_epochs: int
-    supervised_seeds: int
-    ablation_epochs: int
+    seeds: Count
+    epochs: Count
+    probe_epochs: Count
+    fine_tune_epochs: Count
+    supervised_epochs: Count
+    supervised_seeds: Count
+    ablation_epochs: Annotated[int, Field(ge=0)]
     transfer_to: tuple[str, ...] = ()
     shifted_to: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        counts = ("seeds", "epochs", "probe_epochs", "fine_tune_epochs", "supervised_epochs", "supervised_seeds")
-        for name, least in (*((name, 1) for name in counts), ("ablation_epochs", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} is {getattr(self, name)}, expected at least {least}")
+        check_fields(self)
         if self.supervised_seeds > self.seeds:
             raise InputError(f"supervised_seeds is {self.supervised_seeds}, expected at most seeds, {self.seeds}")
 

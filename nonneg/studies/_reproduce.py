@@ -13,15 +13,16 @@ from typing import Any
 from rich.console import Console
 
 from nonneg.devices import choose_device
-from nonneg.durable import claim_folder, read_errors_as_input_errors, write_atomically
+from nonneg.durable import claim_folder, write_atomically
 from nonneg.environment import environment
 from nonneg.errors import InputError, StoppedError, UntrainableError
 from nonneg.evaluate import match_features
 from nonneg.features import Features
-from nonneg.modalities import Source
 from nonneg.models import load
 from nonneg.report import write_pictures
+from nonneg.runs import read_object
 from nonneg.select import sweep
+from nonneg.studies._demo import both_sides, with_epochs
 from nonneg.studies._plan import ACTIVATIONS, Activation, Plan
 from nonneg.studies._results_page import MADE_BY, SIDES, write_page
 from nonneg.studies._steps import Step, StepStore
@@ -44,6 +45,7 @@ HEADS: dict[str, dict[str, Any]] = {  # name to whether it has its own projector
 }
 STARTS = ("scratch", "fine-tuned")
 _PLAN, _DONE, _RUNS, _FEATURES = "plan.json", "done", "runs", "features"
+_ADVICE = "; pass --overwrite to start again"
 _NOTES = "notes.md"  # next to the page's pictures: further text for the page
 
 
@@ -111,12 +113,9 @@ class Study:
         if overwrite or not path.is_file():
             claim_folder(self.out, _PLAN, wanted, {_DONE, _RUNS, _FEATURES}, overwrite)
             return
-        with read_errors_as_input_errors(path):
-            text = path.read_bytes()
-        try:
-            stored = dict(json.loads(text)["plan"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path} is damaged; pass --overwrite to start again") from error
+        stored = read_object(path, _ADVICE).get("plan")
+        if not isinstance(stored, dict):
+            raise InputError(f"{path} is damaged{_ADVICE}")
         for name, value in wanted["plan"].items():
             found = stored.get(name)
             is_more = name in ("seeds", "supervised_seeds") and isinstance(found, int) and found < value
@@ -173,7 +172,7 @@ class Study:
 
     def run(self, side: str, seed: int) -> Path:
         """Return a trained run; train it if it does not exist."""
-        config = self._with_epochs(self._config(side, seed), self.plan.epochs)
+        config = with_epochs(self._config(side, seed), self.plan.epochs)
         return self._trained(config, f"{side.lower()}-{seed}", f"{side}, seed {seed}")
 
     def measured(self, side: str, seed: int) -> dict[str, Any]:
@@ -200,11 +199,10 @@ class Study:
 
     def selection(self, side: str) -> dict[str, Any]:
         """Select fewer and fewer features of seed 0 by every selector."""
-        model = load(str(self.run(side, 0)))
-        model.to(choose_device())
-        train_images, test_images = split_sources(model, self.config.data)
-        train_codes, test_codes = (model.embed(source, media=False) for source in (train_images, test_images))
-        views = embed_view(model, train_images, seed=self.config.seed)["projector"]
+        model = load(str(self.run(side, 0))).to(choose_device())
+        sources = split_sources(model, self.config.data)
+        train_codes, test_codes = (model.embed(source, media=False) for source in sources)
+        views = embed_view(model, sources[0], seed=self.config.seed)["projector"]
         return sweep(train_codes, test_codes, views=views, progress=False).to_dict()
 
     def matching(self) -> dict[str, Any]:
@@ -224,17 +222,17 @@ class Study:
         if (start, head) == ("fine-tuned", "CE") and "fine_tuned" in measured:
             return dict(measured["fine_tuned"])
         if start == "scratch":
-            model, epochs = new_model(self._config("CL", seed), self._images()), self.plan.supervised_epochs
+            source, epochs = self.config.modality.open(self.config.data), self.plan.supervised_epochs
+            model = new_model(self._config("CL", seed), source)
         else:
             model = load(str(self.run("NCL" if head.startswith("NCE") else "CL", seed)))
             epochs = self.plan.fine_tune_epochs
-        train_images, test_images = split_sources(model, self.config.data)
-        found = fine_tune(model, train_images, test_images, epochs=epochs, seed=seed, **HEADS[head])
+        found = fine_tune(model, *split_sources(model, self.config.data), epochs=epochs, seed=seed, **HEADS[head])
         return {"accuracy": found.accuracy, "curve": list(found.curve), "epochs": epochs}
 
     def activation(self, activation: Activation) -> dict[str, Any]:
         """Train seed 0 with another activation, all else equal; if that fails, say why and use a tenth of the lr."""
-        config = dataclasses.replace(self._with_epochs(self.config, self.plan.ablation_epochs), rectify=activation)
+        config = dataclasses.replace(with_epochs(self.config, self.plan.ablation_epochs), rectify=activation)
         slower = dataclasses.replace(config, lr=config.lr / 10)
         failed: dict[str, Any] = {}
         with warnings.catch_warnings():
@@ -267,11 +265,7 @@ class Study:
         return run
 
     def _config(self, side: str, seed: int) -> TrainConfig:
-        config = dataclasses.replace(self.config, seed=seed)
-        return config if side == "NCL" else dataclasses.replace(config, rectify="none", top_k=0)
-
-    def _images(self) -> Source:
-        return self.config.modality.open(self.config.data)
+        return both_sides(dataclasses.replace(self.config, seed=seed))[side]
 
     def _kept_features(self, side: str, seed: int) -> Features:
         folder = self._features(side, seed)
@@ -282,6 +276,3 @@ class Study:
 
     def _features(self, side: str, seed: int) -> Path:
         return self.out / _FEATURES / f"{side.lower()}-{seed}.features"
-
-    def _with_epochs(self, config: TrainConfig, epochs: int) -> TrainConfig:
-        return dataclasses.replace(config, epochs=epochs, warmup_epochs=min(config.warmup_epochs, epochs))

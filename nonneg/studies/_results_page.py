@@ -17,6 +17,7 @@ from nonneg.studies._published import (
     Published,
 )
 from nonneg.studies._steps import Step
+from nonneg.studies._tables import markdown_table
 
 Results = Mapping[Step, Any]
 SIDES = ("CL", "NCL")
@@ -111,9 +112,13 @@ def _side_by_side(plan: Plan, results: Results) -> str:
             " interval and p of a t-test. With few seeds the test is weak, and p is not corrected for the number of"
             " rows."
         )
-    lines = ["## Side by side", _table(headings, main), note]
+    lines = ["## Side by side", markdown_table(headings, main), note]
     if others:
-        lines += ["<details><summary>All other figures</summary>", _table(found.headings(), others), "</details>"]
+        lines += [
+            "<details><summary>All other figures</summary>",
+            markdown_table(found.headings(), others),
+            "</details>",
+        ]
     return "\n\n".join(lines)
 
 
@@ -145,7 +150,9 @@ def _matching(results: Results) -> str:
     return "\n\n".join(
         [
             "## Features across seeds",
-            _table(["", "mean matched cosine", "by chance", *(f"stable at {level} or more" for level in levels)], rows),
+            markdown_table(
+                ["", "mean matched cosine", "by chance", *(f"stable at {level} or more" for level in levels)], rows
+            ),
             "Live features of independently trained networks, matched one to one over the test samples (Hungarian"
             f" method){error}. A feature of seed 0 is stable at this mean cosine with its partners in the other seeds."
             " The features of CL are determined only up to a rotation; one row ignores their signs.",
@@ -194,7 +201,7 @@ def _selection_table(side: str, points: Sequence[Mapping[str, Any]]) -> str:
     }
     selectors = dict.fromkeys(point["by"] for point in points if point["by"] != _ALL)
     rows = [[by, *(cells[by, count] for count in fewer), cells[_ALL, whole]] for by in selectors]
-    return _table([side, *(f"{count} features" for count in fewer), f"all {whole}"], rows)
+    return markdown_table([side, *(f"{count} features" for count in fewer), f"all {whole}"], rows)
 
 
 def _supervised(plan: Plan, results: Results, folder: Path) -> str:
@@ -230,7 +237,7 @@ def _supervised(plan: Plan, results: Results, folder: Path) -> str:
     return "\n\n".join(
         [
             "## Supervised: cross entropy (CE) and non-negative cross entropy (NCE)",
-            _table(headings, rows),
+            markdown_table(headings, rows),
             f"![Accuracy over the epochs]({folder.name}/{drawn.name})",
             f"{plan.supervised_epochs} epochs from scratch; {plan.fine_tune_epochs} epochs of fine-tuning, CE from the"
             " encoder of CL and NCE from that of NCL. Without a projector the encoder's features are non-negative"
@@ -255,7 +262,7 @@ def _activations(plan: Plan, results: Results) -> str:
     return "\n\n".join(
         [
             "## Activation at the end of the projector",
-            _table(headings, rows),
+            markdown_table(headings, rows),
             f"{plan.ablation_epochs} epochs, seed 0. gelu and leaky relu are controls: their outputs can be negative.",
             *failed,
         ]
@@ -295,11 +302,6 @@ def _method(plan: Plan, results: Results, commits: Sequence[str]) -> str:
     if missing:
         lines.append(f"**Not done yet**: {'; '.join(missing)}.")
     return "\n\n".join(["## Method", "\n".join(f"- {line}" for line in lines)])
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _spread(values: Sequence[float]) -> str:

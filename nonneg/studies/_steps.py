@@ -5,9 +5,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from nonneg.durable import read_errors_as_input_errors, write_atomically
+from nonneg.durable import write_atomically
 from nonneg.errors import InputError
+from nonneg.runs import read_object
 
+_COMMITS = "commits.json"
+_ADVICE = "; remove it to repeat the step"
 _REQUIRED = {  # the figures that the page needs, by part
     "run": {"figures"},
     "matching": {"agreement", "floor", "live", "at_least"},
@@ -46,14 +49,16 @@ class StepStore:
 
     def read(self, step: Step) -> Any:
         """Return the figures of a finished step, or None."""
-        figures = _read(self.path(step), dict)
-        entries = [] if figures is None else list(figures.values()) if step.part == "matching" else [figures]
+        if not self.path(step).is_file():
+            return None
+        figures = read_object(self.path(step), _ADVICE)
+        entries = list(figures.values()) if step.part == "matching" else [figures]
         required = _REQUIRED.get(step.part, set())
         is_valid = all(isinstance(entry, dict) and required <= entry.keys() for entry in entries)
-        if step.part == "pictures" and figures is not None:
+        if step.part == "pictures":
             is_valid = all(isinstance(file, str) for file in figures.values())
         if not is_valid:
-            raise _damaged(self.path(step))
+            raise InputError(f"{self.path(step)} is damaged{_ADVICE}")
         return figures
 
     def write(self, step: Step, figures: Any) -> None:
@@ -62,33 +67,17 @@ class StepStore:
 
     def commits(self) -> list[str]:
         """Return the commits of the code that produced runs and figures; it may have changed on the way."""
-        return _read(self.folder / "commits.json", list) or []
+        path = self.folder / _COMMITS
+        if not path.is_file():
+            return []
+        return list(read_object(path, _ADVICE, lambda text: {"commits": list(json.loads(text))})["commits"])
 
     def add_commits(self, environments: Iterable[dict[str, Any]]) -> None:
         """Add the commits of these environments."""
         known = self.commits()
         if new := [made["commit"] for made in environments if made["commit"] not in known]:
-            self._write(self.folder / "commits.json", [*known, *dict.fromkeys(new)])
+            self._write(self.folder / _COMMITS, [*known, *dict.fromkeys(new)])
 
     def _write(self, path: Path, content: Any) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps(content, indent=1).encode())
-
-
-def _read(path: Path, kind: type) -> Any:
-    """Return the content of a JSON file, of this kind, or None if there is no such file."""
-    if not path.is_file():
-        return None
-    with read_errors_as_input_errors(path):
-        text = path.read_bytes()
-    try:
-        content = json.loads(text)
-    except ValueError:
-        content = None
-    if not isinstance(content, kind):
-        raise _damaged(path)
-    return content
-
-
-def _damaged(path: Path) -> InputError:
-    return InputError(f"{path} is damaged; remove it to repeat the step")

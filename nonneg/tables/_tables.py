@@ -10,7 +10,7 @@ from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.messages import one_line
 from nonneg.tables._files import check_regular_file
-from nonneg.tables._vectors import as_float32, open_parquet, parquet_vectors, vector_columns
+from nonneg.tables._vectors import as_floats, open_parquet, parquet_vectors, vector_columns
 from nonneg.tables._written import csv_column, csv_vectors, open_csv, read_lines
 
 _FORMATS = ".npy, .npz, .safetensors, .parquet or .csv"
@@ -51,7 +51,7 @@ def open_vectors(given: str, progress: bool = True) -> Any:
         vectors = parquet_vectors(path, columns[_chosen(path, name, columns, "column of vectors")], progress)
     elif kind == ".csv":
         _check_no_name(path, name, "is read as a whole")
-        vectors = as_float32(csv_vectors(open_csv(path)))
+        vectors = as_floats(csv_vectors(open_csv(path)))
     elif kind == ".safetensors":
         vectors = _tensor(path, name)
     elif kind in (".npy", ".npz"):

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from nonneg.errors import InputError
 from nonneg.messages import one_line
 
 _FORMAT = 2  # version of the copies in the cache
-_SMALL = 1e-30  # rows whose largest entry is smaller lose precision in float32
 
 
 def open_parquet(path: Path) -> Any:
@@ -60,16 +58,15 @@ def _copy_to(place: Path, path: Path, file: Any, column: str) -> None:
     temporary = place.with_name(f"{TEMPORARY_PREFIX}{place.name}")
     target, row = None, 0
     try:
-        for block in _vector_blocks(path, file, column):
+        for batch in file.iter_batches(batch_size=8192, columns=[column]):
+            block = arrow_vectors(batch.column(0), f"{path}, from row {row}")
             if target is None:
                 shape = (file.metadata.num_rows, block.shape[1])
                 kind = np.float16 if block.dtype == np.float16 else np.float32
                 target = open_memmap(temporary, "w+", kind, shape)
             if block.shape[1] != target.shape[1]:
-                raise InputError(
-                    f"{path}, row {row}, has a vector of {block.shape[1]} numbers, expected {target.shape[1]}"
-                )
-            target[row : row + len(block)] = block if block.dtype == target.dtype else as_float32(block)
+                raise InputError(f"{path}, row {row}, has {block.shape[1]} numbers, expected {target.shape[1]}")
+            target[row : row + len(block)] = block if block.dtype == target.dtype else as_floats(block)
             row += len(block)
         if target is None:
             raise InputError(f"{path} has no rows, expected at least one")
@@ -78,17 +75,6 @@ def _copy_to(place: Path, path: Path, file: Any, column: str) -> None:
         os.replace(temporary, place)  # noqa: PTH105
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _vector_blocks(path: Path, file: Any, column: str) -> Iterator[Any]:
-    row = 0
-    for batch in file.iter_batches(batch_size=8192, columns=[column]):
-        vectors = batch.column(0)
-        try:
-            yield arrow_vectors(vectors)
-        except InputError as error:
-            raise InputError(f"{path}, rows from {row}: {error}") from error
-        row += len(vectors)
 
 
 def arrow_vectors(column: Any, name: str = "the column") -> Any:
@@ -121,17 +107,18 @@ def arrow_vectors(column: Any, name: str = "the column") -> Any:
     return values.to_numpy(zero_copy_only=False).reshape(len(column), -1)
 
 
-def as_float32(vectors: Any) -> Any:
-    """Convert to float32; rows outside its range are divided by their largest entry.
+def as_floats(vectors: Any, dtype: type = np.float32) -> Any:
+    """Convert to float32, or another type; rows outside its range are divided by their largest entry.
 
     Example:
-        >>> as_float32(np.array([[3e40, 4e40], [3.0, 4.0]])).tolist()
+        >>> as_floats(np.array([[3e40, 4e40], [3.0, 4.0]])).tolist()
         [[0.75, 1.0], [3.0, 4.0]]
     """
-    if vectors.dtype.kind == "f" and vectors.dtype.itemsize > 4:
+    limits = np.finfo(dtype)
+    if vectors.dtype.kind == "f" and vectors.dtype.itemsize > limits.dtype.itemsize:
         largest = np.abs(vectors).max(1, keepdims=True, initial=0)
-        is_beyond = (largest > np.finfo(np.float32).max) | ((largest < _SMALL) & (largest > 0))
+        is_beyond = (largest > limits.max) | ((largest < limits.tiny / limits.eps) & (largest > 0))
         # NaN and infinity are kept, and reported by row later.
         vectors = vectors / np.where(is_beyond & np.isfinite(largest), largest, 1) if is_beyond.any() else vectors
     with np.errstate(over="ignore", under="ignore"):
-        return vectors.astype(np.float32, copy=False)
+        return vectors.astype(dtype, copy=False)

@@ -185,6 +185,8 @@ def test_a_saved_classifier_predicts_the_same(fitted, tmp_path):
         (lambda folder: (folder / "classifier.safetensors").write_bytes(b"x"), "classifier.json"),
         (lambda folder: rewritten(folder, '"3": "wings"', '"99": "wings"'), "feature 99, expected 0 to 31"),
         (lambda folder: rewritten(folder, '"ant"', '"bee"'), "its classes are .*'bee', 'bee'"),
+        (lambda folder: rewritten(folder, '"<U3"', '"<U50000000"'), "its classes are .*<U50000000"),
+        (lambda folder: rewritten(folder, '"<U3"', '"O"'), "its classes are .*object"),
         (
             lambda folder: another_embedding().save_pretrained(folder / "embedding"),
             "its embedding .*SHA-256",

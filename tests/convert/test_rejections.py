@@ -65,7 +65,7 @@ REJECTED = [
     (["--classify", "--labels", "one.txt"], ["one.txt", "one class"]),
     (["--seed", "-1"], ["seed is -1"]),
     (["--seed", "99999999999999999999"], ["seed is 99999999999999999999"]),
-    (["--n-components", "1000000000000"], ["n_components is 1000000000000", "1,048,576"]),
+    (["--n-components", "1000000000000"], ["n_components is 1000000000000", "1048576"]),
     (["--batch-size", "1"], ["batch_size is 1", "at least 2"]),
     (["--device", "abacus"], ["device", "'abacus'"]),
     (["--labels", "nowhere.npy"], ["nowhere.npy"]),

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -28,7 +29,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Manifest:
+class Manifest(ABC):
     """The content of a `meta.json`. A subclass adds fields, which are checked against their annotations.
 
     Attributes:
@@ -48,9 +49,9 @@ class Manifest:
     def __post_init__(self) -> None:
         check_fields(self)
 
+    @abstractmethod
     def entries(self) -> list[Entry]:
         """Return the entries of all files."""
-        raise NotImplementedError
 
     def listed(self) -> set[str]:
         """Return the names of all files and folders that are listed."""

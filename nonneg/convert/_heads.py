@@ -1,6 +1,7 @@
 """What `NonNegativeEmbedding` and `NonNegativePair` share: parameters, checks of vectors, and how heads are saved."""
 
 import dataclasses
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -87,9 +88,9 @@ class HeadsEstimator(Pretrained, BaseEstimator):  # type: ignore[misc]
         of = {side: f" of {side[1:].upper()}" if side else "" for side in heads}
         return Description(config, tensors, self._card(), {of[side]: report for side, report in reports.items()})
 
+    @abstractmethod
     def _card(self) -> dict[str, str]:
         """What the model card says."""
-        raise NotImplementedError
 
     @classmethod
     def _restored(cls, config: dict[str, Any], tensors: dict[str, Tensor], folder: Path) -> Self:

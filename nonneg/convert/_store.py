@@ -3,6 +3,7 @@
 import hashlib
 import json
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,19 +125,19 @@ class Description(NamedTuple):
     reports: Mapping[str, FitReport]
 
 
-class Pretrained:
+class Pretrained(ABC):
     """An estimator that can be saved to a folder and shared on the hub."""
 
     _format: ClassVar[Format]
 
+    @abstractmethod
     def _described(self, folder: Path) -> Description:
         """What to write to the folder."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def _restored(cls, config: dict[str, Any], tensors: dict[str, Tensor], folder: Path) -> Self:
         """The estimator that was described; an error of any kind means that the folder is damaged."""
-        raise NotImplementedError
 
     def save_pretrained(self, folder: str | Path, measured: Mapping[str, float] | None = None) -> Path:
         """Write the config, the weights and a model card with the reports and the measured figures to a folder."""

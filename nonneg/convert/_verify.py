@@ -5,8 +5,8 @@ from pathlib import Path
 from nonneg.convert._classifier import NonNegativeClassifier
 from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._pair import NonNegativePair
-from nonneg.errors import InputError
 from nonneg.durable import read_object
+from nonneg.errors import InputError
 
 _KINDS = {kind.__name__: kind for kind in (NonNegativeEmbedding, NonNegativePair, NonNegativeClassifier)}
 

@@ -76,7 +76,7 @@ class Modality:
             count: views per sample.
             dtype: the type of the views.
         """
-        raise NotImplementedError
+        raise InputError(f"{self.name or type(self).__name__} draws no views, expected a method draw_views")
 
     def load_views(self, source: Source, rows: Tensor, seed: int, epoch: int, count: int) -> Iterator[Any] | None:
         """Return batches that already hold views, if views cannot be drawn on the device; usually None.

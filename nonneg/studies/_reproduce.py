@@ -13,14 +13,13 @@ from typing import Any
 from rich.console import Console
 
 from nonneg.devices import choose_device
-from nonneg.durable import claim_folder, write_atomically
+from nonneg.durable import claim_folder, read_object, write_atomically
 from nonneg.environment import environment
 from nonneg.errors import InputError, StoppedError, UntrainableError
 from nonneg.evaluate import match_features
 from nonneg.features import Features
 from nonneg.models import load
 from nonneg.report import write_pictures
-from nonneg.runs import read_object
 from nonneg.select import sweep
 from nonneg.studies._demo import both_sides, with_epochs
 from nonneg.studies._plan import ACTIVATIONS, Activation, Plan

@@ -5,9 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from nonneg.durable import write_atomically
+from nonneg.durable import read_object, write_atomically
 from nonneg.errors import InputError
-from nonneg.runs import read_object
 
 _COMMITS = "commits.json"
 _ADVICE = "; remove it to repeat the step"

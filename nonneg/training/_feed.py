@@ -1,6 +1,7 @@
 """Batches on the device: gathered from samples stored there, read ahead from disk, or made by loader processes."""
 
 import os
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -33,7 +34,7 @@ class Batch(NamedTuple):
     labels: Tensor | None
 
 
-class Feed:
+class Feed(ABC):
     """Yields batches by their row numbers, `(steps, batch)`; `where` describes where the samples are kept."""
 
     where: str
@@ -47,8 +48,9 @@ class Feed:
         for content, samples in self.contents(rows, epoch):
             yield Batch(content, samples, None if self.labels is None else self.labels[samples])
 
+    @abstractmethod
     def contents(self, rows: Tensor, epoch: int) -> Iterator[tuple[Any, Tensor]]:
-        raise NotImplementedError
+        """Yield the content and the row numbers of each batch."""
 
 
 def open_feed(source: Source, config: TrainConfig, device: torch.device, views: int = 2) -> Feed:

@@ -223,7 +223,7 @@ def _fastest_kernels() -> Iterator[None]:
 
 @contextmanager
 def _quiet_compiler() -> Iterator[None]:
-    """Hide the compiler's advice to lower the precision of float32, which the config decides, and news of its internals."""
+    """Hide the compiler's advice to lower the precision of float32, which the config decides, and its own warnings."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
         warnings.filterwarnings("ignore", ".*torch._prims_common", FutureWarning)

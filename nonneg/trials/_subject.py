@@ -12,6 +12,7 @@ from nonneg.features import Features
 from nonneg.labels import is_labelled
 from nonneg.modalities import Source, UndividedError
 from nonneg.models import Model, load
+from nonneg.runs import kind_of
 from nonneg.training import load_recipe
 
 
@@ -26,7 +27,7 @@ class TrainedSubject(Subject):
 
 def is_run(path: str) -> bool:
     """Whether a path is the folder of a trained run."""
-    return (Path(path) / "config.toml").is_file()
+    return kind_of(path) == "trained run"
 
 
 def open_subject(

@@ -1,12 +1,16 @@
 """Counts of the classes among the samples that a feature is active on, under one or several labellings."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from nonneg.metrics._codes import active_entries
+from nonneg.codes import active
+from nonneg.metrics._codes import active_entries, canonical_csr, on_gpu
 
 
 @dataclass(frozen=True)
@@ -35,13 +39,22 @@ def tally(z: Any, labellings: Tensor, metric: str) -> Tally:
         metric: the name of the calling metric, for error messages.
     """
     classes, features = int(labellings.max()) + 1, z.shape[1]
-    rows, columns = active_entries(z, metric)
-    first, *others = (
-        tally_of(torch.bincount(y[rows] * features + columns, minlength=classes * features).view(classes, features))
-        for y in labellings.to(rows.device)
-    )
+    counts: Iterator[Tensor]
+    if on_gpu(z):
+        rows, columns = active_entries(z, metric)
+        cells = ((y * features)[rows] + columns for y in labellings.to(rows.device))
+        counts = (torch.bincount(cell, minlength=classes * features).view(classes, features) for cell in cells)
+    else:
+        by_feature = active(canonical_csr(z, metric)).T.tocsr().astype(np.int64)
+        counts = (torch.from_numpy((by_feature @ _one_hot(y, classes)).toarray().T) for y in labellings.numpy())
+    first, *others = map(tally_of, counts)
     chance = torch.stack([other.commonest for other in others]).double().mean(0) if others else None
     return replace(first, by_chance=chance)
+
+
+def _one_hot(y: Any, classes: int) -> sp.csr_array:
+    """Return `(samples, classes)`: 1 for the class of each sample."""
+    return sp.csr_array((np.ones_like(y), y, np.arange(len(y) + 1)), shape=(len(y), classes))
 
 
 def tally_of(counts: Tensor) -> Tally:

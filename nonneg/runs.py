@@ -200,11 +200,14 @@ def read_object(
 ) -> dict[str, Any]:
     """Read a JSON object, or what another parser returns; if the file is damaged, the error ends with the advice."""
     with read_errors_as_input_errors(path):
-        content = path.read_bytes()
+        text = path.read_bytes()
     try:
-        return dict(parse(content.decode()))
+        content = parse(text.decode())
+        if not isinstance(content, dict):
+            raise TypeError(f"it holds a {type(content).__name__}")
     except (ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{path} is damaged{advice}") from error
+    return content
 
 
 def kind_of(path: str | Path) -> Kind | None:

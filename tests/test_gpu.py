@@ -240,25 +240,6 @@ def test_embedding_waits_for_the_device_only_through_events():
         torch.cuda.set_sync_debug_mode("default")
 
 
-@pytest.mark.parametrize("stem", ["small", "small_pad_2"])
-def test_the_compiled_stem_equals_the_eager_one(stem):
-    torch.manual_seed(0)
-    convolution = ResNet(18, stem=stem).conv1.cuda()
-    views = torch.rand(8, 3, 32, 32, device="cuda").contiguous(memory_format=torch.channels_last)
-    results = []
-    for forward in (convolution, torch.compile(convolution)):
-        with torch.autocast("cuda", torch.bfloat16):
-            out = forward(views)
-        (gradient,) = torch.autograd.grad((out.float() ** 2).mean(), convolution.weight)
-        results.append((out.detach().float(), gradient))
-    for plain, by_patches in zip(*results, strict=True):
-        torch.testing.assert_close(by_patches, plain, rtol=0.02, atol=0.01 * float(plain.abs().max()))
-    traced = []
-    torch.compile(convolution, backend=lambda graph, _: traced.append(graph.code) or graph)(views)
-    assert "framed" in traced[0]
-    assert "framed" not in torch.export.export(convolution, (views,)).graph_module.code
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("shape", [(512, 64, 32, 32), (512, 512, 4, 4), (3, 64, 5, 7), (5, 24, 9, 3)], ids=str)
 def test_sums_of_batch_norm_equal_the_cpus(shape, dtype):

@@ -82,6 +82,8 @@ def decode_image(content: bytes, image_size: int) -> Pixels:
         if width * height > _MOST_PIXELS:
             raise BrokenImageError(f"{width} x {height} pixels, expected at most {_MOST_PIXELS:,} in all")
         return decode(content, image_size)
+    except UnidentifiedImageError as error:
+        raise InputError("the image cannot be decoded: its format is unknown") from error
     except (OSError, SyntaxError, Image.DecompressionBombError, BrokenImageError, MemoryError) as error:
         raise InputError(f"the image cannot be decoded: {one_line(error)}") from error
 

@@ -4,10 +4,11 @@ from collections.abc import Collection, Iterable, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
+from rich.text import TextType
 
 
 def rich_table(
-    headings: Sequence[str],
+    headings: Sequence[TextType],
     rows: Iterable[Iterable[RenderableType]],
     left: Collection[int] = (0,),
     caption: str | None = None,

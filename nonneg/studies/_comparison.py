@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.table import Table
 
+from nonneg.evaluate import markdown_table, rich_table
 from nonneg.studies._peers import METHODS
-from nonneg.studies._tables import markdown_table, rich_table
 
 
 class Column(NamedTuple):
@@ -81,7 +81,9 @@ class Comparison:
         return {"protocol": dict(self.protocol), "methods": methods, "notes": list(self.notes)}
 
     def __rich__(self) -> Table:
-        return rich_table(self._headings("on held-out rows"), self._cells(), "\n".join((self._setting(), *self.notes)))
+        return rich_table(
+            self._headings("on held-out rows"), self._cells(), caption="\n".join((self._setting(), *self.notes))
+        )
 
     def _headings(self, first: str) -> list[str]:
         return [first, *(COLUMNS[column].heading for column in self.columns)]

@@ -12,13 +12,12 @@ from rich.console import Console
 
 from nonneg import metrics
 from nonneg.durable import claim_folder, write_atomically
-from nonneg.evaluate import linear_probe
+from nonneg.evaluate import linear_probe, rich_table
 from nonneg.features import Features
 from nonneg.modalities import Source
 from nonneg.modalities.images import open_source
 from nonneg.models import load
 from nonneg.report import Side, Table, write_report
-from nonneg.studies._tables import rich_table
 from nonneg.training import TrainConfig, load_recipe, read_environment, read_log, train
 
 RESULTS, REPORT = "results.json", "report.html"

@@ -10,7 +10,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from nonneg.studies._tables import rich_table
+from nonneg.evaluate import rich_table
 
 Level = Literal["good", "note", "bad"]
 

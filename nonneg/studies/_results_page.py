@@ -6,7 +6,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from nonneg.durable import write_atomically
-from nonneg.evaluate import Measured, Measurement, paired_difference
+from nonneg.evaluate import Measured, Measurement, markdown_table, paired_difference
 from nonneg.report import write_curves
 from nonneg.studies._plan import ACTIVATIONS, Plan, command
 from nonneg.studies._published import (
@@ -17,7 +17,6 @@ from nonneg.studies._published import (
     Published,
 )
 from nonneg.studies._steps import Step
-from nonneg.studies._tables import markdown_table
 
 Results = Mapping[Step, Any]
 SIDES = ("CL", "NCL")

@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.text import Text
 
-from nonneg.studies._tables import rich_table
+from nonneg.evaluate import rich_table
 from nonneg.theory import check_all
 
 
@@ -19,9 +19,7 @@ def print_theory(seed: int = 0) -> bool:
         if check.detail:
             statement.append(f"\n{check.detail}", "dim")
         rows.append((mark, f"{check.residual:.1e}", f"{check.bound:g}", statement))
-    table = rich_table(("", "residual", "at most", "statement"), rows)
-    table.columns[-1].justify = "left"
-    console.print(table)
+    console.print(rich_table(("", "residual", "at most", "statement"), rows, left=(0, 3)))
     held = sum(check.holds for check in checks)
     console.print(f"\n{held} of {len(checks)} statements hold (seed {seed}).", highlight=False)
     return held == len(checks)

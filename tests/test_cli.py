@@ -250,13 +250,15 @@ def test_verify_takes_indexes_conversions_and_estimators(nonneg, tmp_path):
     assert "run is intact: NonNegativeEmbedding, NonNegativeClassifier" in nonneg("verify", "run").stdout
     assert "run/classifier is intact: NonNegativeClassifier" in nonneg("verify", "run/classifier").stdout
     assert "run/model is intact: NonNegativeEmbedding" in nonneg("verify", "run/model").stdout
-    assert "run.index is intact: index" in nonneg("verify", "run.index").stdout
+    assert "run.index is intact: Index(60 rows" in nonneg("verify", "run.index").stdout
     weights = tmp_path / "run/classifier/classifier.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\0")
     assert "classifier.safetensors was changed" in rejection(nonneg("verify", "run"))
-    (tmp_path / "trained").mkdir()
-    (tmp_path / "trained/config.toml").touch()
-    assert "trained is a trained run, which cannot be verified" in rejection(nonneg("verify", "trained"))
+    assert nonneg("train", "digits", "--epochs", "1", "--warmup-epochs", "0", "--out", "trained").returncode == 0
+    assert "trained is intact: images, encoder convnet_8" in nonneg("verify", "trained").stdout
+    weights = tmp_path / "trained/model/model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
+    assert "model.safetensors is damaged" in rejection(nonneg("verify", "trained"))
 
 
 def test_verify_reports_an_intact_folder_or_the_damaged_file(nonneg, tmp_path):

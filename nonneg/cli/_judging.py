@@ -266,7 +266,7 @@ def theory(seed: int = 0) -> None:
 
 
 def verify(folder: Annotated[Path, tyro.conf.Positional]) -> None:
-    """Verify the integrity of features, an index, or a run or model of nonneg convert, by their stored hashes.
+    """Verify the integrity of features, an index, a run or a model by their stored hashes.
 
     Args:
         folder: the folder to read.
@@ -274,8 +274,6 @@ def verify(folder: Annotated[Path, tyro.conf.Positional]) -> None:
     from nonneg.runs import kind_of
 
     kind = kind_of(folder)
-    if kind in ("trained run", "model"):
-        raise InputError(f"{folder} is a {kind}, which cannot be verified: no hashes are stored with trained models")
-    rooms = {"index": "nonneg.search", "conversion": "nonneg.convert", "estimator": "nonneg.convert"}
-    found = import_module(rooms.get(kind or "", "nonneg.features")).verify(folder)
+    rooms = {"index": "search", "conversion": "convert", "estimator": "convert", "trained run": "models"}
+    found = import_module(f"nonneg.{(rooms | {'model': 'models'}).get(kind or '', 'features')}").verify(folder)
     print(f"{folder} is intact: {found or kind}")

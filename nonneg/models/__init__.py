@@ -3,7 +3,7 @@
 from nonneg.models._config import OWN_ENCODER, ModelConfig
 from nonneg.models._embed import EmbedOptions, embed_data
 from nonneg.models._model import Model, output_width, projector_of
-from nonneg.models._store import fetched, load
+from nonneg.models._store import fetched, load, verify
 from nonneg.models._stream import Layer, Precision, embed_rows
 
 __all__ = [
@@ -19,4 +19,5 @@ __all__ = [
     "load",
     "output_width",
     "projector_of",
+    "verify",
 ]

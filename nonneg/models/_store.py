@@ -1,5 +1,6 @@
 """Saving a model to disk and loading it from disk or the hub: a config, weights and a card, without pickle."""
 
+import hashlib
 import json
 import re
 import threading
@@ -16,7 +17,13 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from nonneg.durable import TEMPORARY_PREFIX, os_errors_as_input_errors, read_errors_as_input_errors, write_atomically
+from nonneg.durable import (
+    TEMPORARY_PREFIX,
+    os_errors_as_input_errors,
+    read_errors_as_input_errors,
+    read_object,
+    write_atomically,
+)
 from nonneg.errors import InputError
 from nonneg.extras import import_extra
 from nonneg.messages import one_line
@@ -40,8 +47,9 @@ def save(model: Model, folder: Path) -> None:
             foreign.add(CARD)
     if foreign:
         raise InputError(f"{folder} holds other files ({min(foreign)}), expected a new folder or a model's folder")
-    content = to_json(model.config, model.backbone)
-    write_atomically(folder / WEIGHTS, save_tensors(_separate(model.state_dict())))
+    weights = save_tensors(_separate(model.state_dict()))
+    content = {**to_json(model.config, model.backbone), "sha256": hashlib.sha256(weights).hexdigest()}
+    write_atomically(folder / WEIGHTS, weights)
     write_atomically(folder / CARD, model_card(model.config).encode())
     write_atomically(folder / CONFIG, json.dumps(content, indent=1).encode())  # last: it completes the model
 
@@ -67,31 +75,54 @@ def load(path: str | Path, *, encoder: nn.Module | None = None, modality: type[M
             the trained ones.
         modality: the class of the run's modality, if it is not registered.
     """
-    folder = fetched(path) if isinstance(path, str) and path.startswith("hub:") else Path(path)
-    with read_errors_as_input_errors(folder):
-        folder = folder / "model" if (folder / "model").is_dir() else folder
-        described, weights = folder / CONFIG, folder / WEIGHTS
-        for part in (described, weights):
-            if not part.is_file() and (Path(path) / "checkpoints").exists():
-                raise InputError(f"{path} is a run that has not finished; train into the same folder to resume it")
-            if not part.is_file():
-                raise InputError(f"{path} holds no trained model: {part} is missing")
-        text = described.read_bytes()
+    content, weights = _described(path)
+    digest = content.pop("sha256", None)
     try:
-        config, backbone = from_json(json.loads(text), modality)
-    except (ValueError, RecursionError) as error:
-        reason = str(error) if isinstance(error, InputError) else "it is not JSON"
-        raise InputError(f"{described} does not describe a nonneg model: {reason}") from error
+        config, backbone = from_json(content, modality)
+    except InputError as error:
+        raise InputError(f"{weights.with_name(CONFIG)} does not describe a nonneg model: {error}") from error
     if config.encoder == OWN_ENCODER and encoder is None:
         raise InputError(f"encoder is missing: {path} was trained with an own encoder, expected such a module")
     try:
         with read_errors_as_input_errors(weights):
             tensors = load_file(weights)
-        return _restored(config, encoder, backbone, tensors).eval()
+        model = _restored(config, encoder, backbone, tensors).eval()
+        _check_digest(weights, digest)
+        return model
     except InputError as error:
         raise InputError(f"{path} cannot be loaded: {error}") from error
     except (SafetensorError, RuntimeError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise InputError(f"{weights} does not fit its {CONFIG}: {one_line(error)}") from error
+
+
+def verify(path: str | Path) -> str:
+    """Check a model's weights against the hash in its config, and return its modality and encoder."""
+    content, weights = _described(path)
+    _check_digest(weights, content.get("sha256"))
+    return f"{content.get('modality', {}).get('name')}, encoder {content.get('encoder')}"
+
+
+def _described(path: str | Path) -> tuple[dict[str, Any], Path]:
+    """The content of a model's config, and the path of its weights."""
+    folder = fetched(path) if isinstance(path, str) and path.startswith("hub:") else Path(path)
+    with read_errors_as_input_errors(folder):
+        folder = folder / "model" if (folder / "model").is_dir() else folder
+        for part in (folder / CONFIG, folder / WEIGHTS):
+            if not part.is_file() and (Path(path) / "checkpoints").exists():
+                raise InputError(f"{path} is a run that has not finished; train into the same folder to resume it")
+            if not part.is_file():
+                raise InputError(f"{path} holds no trained model: {part} is missing")
+    try:
+        return read_object(folder / CONFIG), folder / WEIGHTS
+    except InputError as error:
+        raise InputError(f"{folder / CONFIG} does not describe a nonneg model: {error}") from error
+
+
+def _check_digest(weights: Path, digest: Any) -> None:
+    with read_errors_as_input_errors(weights), weights.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != digest:
+        raise InputError(f"{weights} is damaged: it was changed after it was saved (SHA-256 differs)")
 
 
 def _restored(

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from nonneg.errors import InputError
 from nonneg.modalities.images import Images
-from nonneg.models import Model, ModelConfig, load
+from nonneg.models import Model, ModelConfig, load, verify
 
 CONFIG = ModelConfig("convnet_8", Images(channels=1), projector_width=16, features=12)
 
@@ -104,6 +104,16 @@ def test_wrong_sizes_are_an_error_before_they_take_memory(folder):
     with pytest.raises(InputError, match=r"does not fit its config\.json"):
         load(folder)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1.5e6  # kB: not four bytes per entry
+
+
+def test_a_changed_byte_of_the_weights_is_an_error(folder):
+    content = bytearray((folder / "model.safetensors").read_bytes())
+    content[-2000] ^= 1
+    (folder / "model.safetensors").write_bytes(content)
+    with pytest.raises(InputError, match=r"model\.safetensors is damaged"):
+        load(folder)
+    with pytest.raises(InputError, match=r"model\.safetensors is damaged"):
+        verify(folder)
 
 
 def test_lower_precision_is_loaded_as_float32(model, folder):

@@ -62,9 +62,12 @@ class Series(Modality):
         columns = series[:, np.linspace(0, series.shape[1] - 1, SIDE).astype(int)]
         low, high = columns.min(1, keepdims=True), columns.max(1, keepdims=True)
         heights = ((high - columns) / (high - low + 1e-9) * (SIDE - 1)).astype(int)
-        pixels = np.full((len(series), SIDE, SIDE, 1), 255, np.uint8)
-        pixels[np.arange(len(series))[:, None], heights, np.arange(SIDE)] = 0
-        return {"pixels": pixels}
+        following = np.roll(heights, -1, axis=1)
+        following[:, -1] = heights[:, -1]
+        top, bottom = np.minimum(heights, following)[:, None], np.maximum(heights, following)[:, None]
+        row = np.arange(SIDE)[:, None]
+        line = (row >= top) & (row <= bottom)
+        return {"pixels": np.where(line, 0, 255).astype(np.uint8)[..., None]}
 
 
 def waves(count: int, seed: int, length: int = 128) -> Source:

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -32,6 +33,14 @@ class Own(Modality):
 
     workers: Annotated[int, Field(ge=-1)] = -1
     """Loader processes for the transform; -1 is one per core, at most 16; 0 loads in this process."""
+
+    def open(
+        self, data: Any, split: str = "train", *, skip_broken: bool | None = None, progress: bool = True
+    ) -> Source:
+        """Return the source of a map-style dataset with the default preprocessing; see `source_of` for another one."""
+        if isinstance(data, Source | str | Path):
+            return super().open(data, split, skip_broken=skip_broken, progress=progress)
+        return source_of(data)
 
     def load_views(
         self, source: Source, rows: Tensor, seed: int, epoch: int, count: int

@@ -145,7 +145,9 @@ def _beside(run: str, source: Source) -> Path:
 
 def _check_writable(folder: Path, overwrite: bool) -> None:
     """Check before the work that the folder can be written."""
-    if folder.exists() and not (overwrite and is_features(folder)):
+    if folder.exists() and not is_features(folder):
+        raise InputError(f"{folder} does not hold features and is never replaced; choose another --out")
+    if folder.exists() and not overwrite:
         raise InputError(f"{folder} exists already; choose another --out, or --overwrite to replace features")
     with os_errors_as_input_errors(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)

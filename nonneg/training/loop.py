@@ -16,7 +16,7 @@ from nonneg import metrics
 from nonneg.errors import InputError, StoppedError
 from nonneg.messages import one_line
 from nonneg.modalities import Source
-from nonneg.modalities.own import Own, source_of
+from nonneg.modalities.own import Items, Own, source_of
 from nonneg.models import OWN_ENCODER, Model, output_width
 from nonneg.processes import launched_processes
 from nonneg.training._checks import check_features_alive, check_finite, check_weights, stop_if
@@ -277,6 +277,8 @@ def _opened(
     if preprocess is not None:
         raise InputError("preprocess is given without views, expected both or neither")
     opened = config.modality.open(config.data if source is None else source, progress=progress)
+    if isinstance(opened.samples, Items) and opened.samples.transform is None:
+        raise InputError("views is missing, expected a transform of one sample into one view")
     return config if source is None else replace(config, data=opened.name), opened
 
 

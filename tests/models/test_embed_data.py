@@ -50,7 +50,7 @@ def test_only_features_are_overwritten_and_only_on_request(run, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "thesis.tex").write_text("years of work")
     for overwrite in (False, True):
-        with pytest.raises(InputError, match="/thesis "):
+        with pytest.raises(InputError, match="/thesis does not hold features"):
             embed_data(run, "digits", tmp_path / "thesis", EmbedOptions(overwrite=overwrite), progress=False)
     embed_data(run, "digits", tmp_path / "a.features", EmbedOptions("test"), progress=False)
     with pytest.raises(InputError, match=r"a\.features .*--overwrite"):

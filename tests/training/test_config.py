@@ -1,4 +1,5 @@
 import dataclasses
+import os
 import typing
 
 import pytest
@@ -71,6 +72,12 @@ def test_the_choices_in_the_config_are_those_that_exist():
     assert set(typing.get_args(hints["rectify"])) == {"none", *KINDS}
     for name in ENCODERS:
         TrainConfig(encoder=name)
+
+
+def test_a_pipe_as_recipe_is_an_error_instead_of_a_wait(tmp_path):
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(InputError, match=r"pipe\.toml is not a regular file"):
+        load_recipe(str(tmp_path / "pipe.toml"))
 
 
 def test_an_unknown_recipe_lists_the_known_ones():

@@ -12,7 +12,7 @@ from torch import nn
 import nonneg
 from nonneg.errors import InputError, StoppedError
 from nonneg.modalities.images import open_source
-from nonneg.modalities.own import Own
+from nonneg.modalities.own import Own, as_input, source_of
 from nonneg.training import load_recipe, read_log, train
 
 CONFIG = dataclasses.replace(load_recipe("digits"), epochs=2, warmup_epochs=1, accelerator="cpu", batch_size=100)
@@ -120,10 +120,13 @@ def test_an_array_of_images_is_a_source(tmp_path):
 
 def test_embedding_an_own_source_uses_its_preprocessing(tmp_path):
     run = train(HERE, tmp_path / "run", source=Digits(), encoder=Network(), views=noisy, progress=False)
-    from nonneg.modalities.own import source_of
-
-    features = nonneg.load(run, encoder=Network()).embed(source_of(Digits(50)))
+    model = nonneg.load(run, encoder=Network())
+    features, inverted = (
+        model.embed(Digits(50)),
+        model.embed(source_of(Digits(50), preprocess=lambda image: 1 - as_input(image))),
+    )
     assert features.shape == (50, 128) and features.labels.tolist() == Digits(50).targets
+    assert abs(features.codes - inverted.codes).max() > 0
 
 
 @pytest.mark.parametrize(
@@ -138,6 +141,12 @@ def test_embedding_an_own_source_uses_its_preprocessing(tmp_path):
 def test_errors_name_the_argument_and_nothing_is_written(arguments, message, tmp_path):
     with pytest.raises(InputError, match=message):
         train(CONFIG, tmp_path / "run", progress=False, **arguments)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_dataset_without_a_transform_is_an_error_before_anything_is_written(tmp_path):
+    with pytest.raises(InputError, match="views is missing"):
+        train(HERE, tmp_path / "run", source=Digits(), encoder=Network(), progress=False)
     assert not (tmp_path / "run").exists()
 
 

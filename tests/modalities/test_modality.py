@@ -137,6 +137,19 @@ def test_a_source_without_ids_has_its_row_numbers():
     assert Source("x", np.zeros((2, 3))).ids == ("0", "1")
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"ids": ("a",)}, "ids: 1"),
+        ({"labels": np.zeros(4, int)}, "labels: 4"),
+        ({"factors": {"hue": [1]}}, "hue: 1 "),
+    ],
+)
+def test_a_source_has_one_id_and_label_per_sample(given, message):
+    with pytest.raises(InputError, match=f"{message}.*expected 3"):
+        Source("waves", np.zeros((3, 2)), **given)
+
+
 def test_take_selects_everything_that_belongs_to_a_row():
     source = Source(
         "x",

@@ -53,7 +53,7 @@ def changed(images):
 
 
 def source(images, labels=None):
-    return Source("x", images, ("any",), labels)
+    return Source("x", images, labels=labels)
 
 
 def test_a_batch_may_hold_several_arrays():

@@ -170,7 +170,8 @@ def test_a_file_that_is_not_an_image_or_a_huge_image_is_an_error(trained, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("config", "found"), [(b"{", "not JSON"), (b"[]", "list"), (b'{"nonneg": "NonNegativePair"}', "NonNegativePair")]
+    ("config", "found"),
+    [(b"{", "config.json is damaged"), (b"[]", "list"), (b'{"nonneg": "NonNegativePair"}', "NonNegativePair")],
 )
 def test_a_damaged_or_unknown_run_is_an_error(features, tmp_path, config, found):
     (tmp_path / "config.json").write_bytes(config)

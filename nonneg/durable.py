@@ -131,32 +131,6 @@ def folder_entries(folder: Path) -> list[Path]:
         return sorted(path for path in folder.iterdir() if not path.name.startswith(TEMPORARY_PREFIX))
 
 
-@contextmanager
-def removed_on_failure(folder: Path) -> Iterator[None]:
-    """Create a folder, and remove it again if the block fails and has written nothing into it.
-
-    Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp()) / "runs" / "x"
-        >>> with removed_on_failure(folder):
-        ...     raise InputError("no")
-        Traceback (most recent call last):
-        nonneg.errors.InputError: no
-        >>> folder.parent.exists()
-        False
-    """
-    with os_errors_as_input_errors(folder):
-        created = [each for each in (folder, *folder.parents) if not each.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except BaseException:
-        with suppress(OSError):  # a folder that is not empty stays
-            for each in created:
-                each.rmdir()
-        raise
-
-
 def made_by(marker: Path) -> str | None:
     """Return the `made_by` of a folder's marker; None if there is no readable marker."""
     try:
@@ -193,20 +167,48 @@ def remove(path: Path) -> None:
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Create a folder if needed and lock it against other writers.
+    """Lock a folder against other writers; create it if needed, and remove it again if the block fails and it is empty.
 
     Raises:
         InputError: if another process holds the lock.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp()) / "runs" / "x"
+        >>> with folder_lock(folder):
+        ...     raise InputError("no")
+        Traceback (most recent call last):
+        nonneg.errors.InputError: no
+        >>> folder.parent.exists()
+        False
     """
     folder_entries(folder)  # a file in its place is an error
-    with removed_on_failure(folder), ExitStack() as stack:
-        # Windows and some network file systems cannot lock folders: there, a file in the folder is locked. Where
-        # nothing can be locked, writing is allowed.
-        for path, flags in ((folder, os.O_RDONLY), (folder / _LOCK, os.O_RDWR | os.O_CREAT)):
-            with suppress(OSError):
-                descriptor = os.open(path, flags)
-                stack.callback(os.close, descriptor)
-                if not lock(descriptor, wait=False):
-                    raise InputError(f"{folder} is being written by another process; wait for it or use another folder")
-                break
-        yield
+    with os_errors_as_input_errors(folder):
+        created = [each for each in (folder, *folder.parents) if not each.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        if not _is_locked(folder, stack):
+            raise InputError(f"{folder} is being written by another process; wait for it or use another folder")
+        try:
+            yield
+        except BaseException:
+            with suppress(OSError):  # a folder that is not empty stays
+                for each in created:  # while it is locked: another process may want to use it
+                    each.rmdir()
+            raise
+
+
+def _is_locked(folder: Path, stack: ExitStack) -> bool:
+    """Lock a folder until the stack is closed; return False if another process has locked or removed it."""
+    # Windows and some network file systems cannot lock folders: there, a file in the folder is locked. Where nothing
+    # can be locked, writing is allowed.
+    for path, flags in ((folder, os.O_RDONLY), (folder / _LOCK, os.O_RDWR | os.O_CREAT)):
+        try:
+            descriptor = os.open(path, flags)
+            stack.callback(os.close, descriptor)
+            return lock(descriptor, wait=False) and os.path.samestat(path.stat(), os.fstat(descriptor))
+        except FileNotFoundError:
+            return False
+        except OSError:
+            continue
+    return True

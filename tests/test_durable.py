@@ -3,6 +3,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -118,3 +119,28 @@ def test_a_disk_that_fails_while_flushing_a_folder_is_reported(tmp_path, monkeyp
     monkeypatch.setattr(os, "fsync", fails)
     with pytest.raises(OSError, match="Input/output error"):
         sync_folder(tmp_path)
+
+
+def test_of_several_writers_that_start_together_one_gets_the_folder(tmp_path):
+    for attempt in range(30):
+        folder, failures, writers = tmp_path / str(attempt), threading.Semaphore(0), []
+        start, done = threading.Barrier(3), threading.Event()
+
+        def write(folder=folder, failures=failures, writers=writers, start=start, done=done):
+            start.wait()
+            try:
+                with folder_lock(folder):
+                    writers.append(folder)
+                    done.wait()
+            except InputError:
+                failures.release()
+
+        threads = [threading.Thread(target=write) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        failed = [failures.acquire(timeout=2) for _ in range(2)]
+        assert folder.exists()
+        done.set()
+        for thread in threads:
+            thread.join()
+        assert all(failed) and len(writers) == 1

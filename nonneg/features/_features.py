@@ -198,7 +198,12 @@ class Features:
         consists of these columns of the model's output.
         """
         columns = self._provenance.get("columns")
-        return None if columns is None else np.asarray(columns, np.int64)
+        if columns is None:
+            return None
+        is_list = isinstance(columns, list) and len(columns) == self.shape[1]
+        if not is_list or not all(type(column) is int and -1 <= column < 2**31 for column in columns):
+            raise InputError(f"provenance has invalid columns, expected {self.shape[1]} numbers, at least -1")
+        return np.array(columns, np.int64)
 
     # Derived values
 

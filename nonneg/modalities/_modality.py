@@ -49,7 +49,8 @@ class Modality:
         """
         if isinstance(data, Source):
             return data
-        raise InputError(f"data is {data!r}, expected a Source: {type(self).__name__} reads no files")
+        found = repr(data) if isinstance(data, str) else f"a {type(data).__name__}"
+        raise InputError(f"data is {found}, expected a Source: {type(self).__name__} reads no files")
 
     def fitted(self, source: Source) -> Self:
         """Return a copy that knows everything it must about the data, such as the number of channels of images.
@@ -141,7 +142,7 @@ class Modality:
     def from_table(cls, content: Mapping[str, Any], prefix: str = "") -> "Modality":
         """Create a modality from the result of `to_table`; the name decides the class."""
         fields = dict(content)
-        name = fields.pop("name", cls.name or "images")
+        name = str(fields.pop("name", cls.name or "images"))
         if name != cls.name and name in _HOMES:
             importlib.import_module(_HOMES[name])
         kind = cls if name == cls.name else _REGISTERED.get(name)

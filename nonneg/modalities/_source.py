@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nonneg.errors import InputError
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -15,8 +17,8 @@ class Source:
     Attributes:
         name: where the samples come from, for provenance; never an absolute path.
         samples: `samples[rows]` is the batch of these row numbers for the modality: an array, or a tuple or dictionary
-            of arrays. For images: `(samples, height, width, channels)` uint8, possibly a read-only memory map larger
-            than memory.
+            of arrays; several threads may call it at a time. For images: `(samples, height, width, channels)` uint8,
+            possibly a read-only memory map larger than memory.
         ids: one string per sample, all different; row numbers if omitted.
         labels: `(samples,)` int64, -1 for an unlabelled sample; None if no sample is labelled.
         label_names: the names of labels 0, 1, ….
@@ -42,6 +44,9 @@ class Source:
     def __post_init__(self) -> None:
         if not self.ids:
             object.__setattr__(self, "ids", tuple(map(str, range(len(self)))))
+        for name, values in {"ids": self.ids, "labels": self.labels, **self.factors}.items():
+            if values is not None and len(values) != len(self):
+                raise InputError(f"{name}: {len(values)} given, expected {len(self)}, one per sample")
 
     def __len__(self) -> int:
         return len(self.samples)

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 from nonneg.errors import InputError
+from nonneg.messages import one_line
 from nonneg.modalities._modality import Modality, register
 from nonneg.modalities._source import Source
 from nonneg.processes import cores
@@ -56,6 +57,7 @@ class Own(Modality):
             batch_sampler=[batch.tolist() for batch in rows],
             num_workers=min(workers, len(rows)),
             pin_memory=torch.cuda.is_available(),
+            generator=torch.Generator(),  # otherwise it would draw from the generator that a resumed run restores
         )
         return iter(loader) if len(rows) else iter(())
 
@@ -83,7 +85,11 @@ class Items:
         return len(self.dataset)
 
     def __getitem__(self, rows: Any) -> Any:
-        return default_collate([self.preprocess(self.sample(int(row))) for row in np.arange(len(self))[rows]])
+        inputs = [self.preprocess(self.sample(int(row))) for row in np.arange(len(self))[rows]]
+        try:
+            return default_collate(inputs)
+        except (RuntimeError, TypeError) as error:
+            raise InputError(f"preprocess returns inputs that cannot be joined: {one_line(error)}") from error
 
     def sample(self, row: int) -> Any:
         item = self.dataset[row]
@@ -106,9 +112,8 @@ def source_of(
     labels = None if labels is None else np.asarray(labels)
     if labels is not None and (labels.shape != (len(dataset),) or labels.dtype.kind not in "iu"):
         labels = None
-    names = tuple(str(label) for label in range(int(labels.max()) + 1)) if labels is not None and len(labels) else ()
     samples = Items(dataset, transform, preprocess)
-    return Source(name, samples, labels=None if labels is None else labels.astype(np.int64), label_names=names)
+    return Source(name, samples, labels=None if labels is None else labels.astype(np.int64))
 
 
 def as_input(sample: Any) -> Tensor:
@@ -130,7 +135,7 @@ class _Views(Dataset[Tensor]):
 
     def __getitem__(self, row: int) -> Tensor:
         assert self.items.transform is not None
-        sample, views = self.items.sample(row), []
+        sample, views = None, []
         # The caller's own random generators continue as if nothing had been drawn.
         states = random.getstate(), np.random.get_state()  # noqa: NPY002 (transforms use the global generators)
         with torch.random.fork_rng([]):
@@ -138,7 +143,8 @@ class _Views(Dataset[Tensor]):
                 drawn = np.random.SeedSequence((self.seed, self.epoch, row, view)).generate_state(1)
                 random.seed(int(drawn[0]))
                 np.random.seed(drawn[0])  # noqa: NPY002
-                torch.manual_seed(int(drawn[0]))
+                torch.default_generator.manual_seed(int(drawn[0]))  # not those of GPUs, which are not restored here
+                sample = sample if view else self.items.sample(row)  # seeded: a dataset may draw random numbers, too
                 views.append(as_input(self.items.transform(sample)))
         random.setstate(states[0])
         np.random.set_state(states[1])  # noqa: NPY002

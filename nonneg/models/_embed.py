@@ -4,6 +4,7 @@ import os
 import secrets
 import shutil
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import Literal
 
@@ -174,7 +175,7 @@ def _part(folder: Path, rank: int) -> Path:
 
 
 def _remove_parts(folder: Path) -> None:
-    for part in folder.parent.glob(f".{folder.name}.part-*"):
+    for part in folder.parent.glob(f".{escape(folder.name)}.part-*"):
         shutil.rmtree(part)
 
 

@@ -150,7 +150,7 @@ class Model(nn.Module):
 
 def output_width(encoder: nn.Module, modality: Modality, source: Source) -> int:
     """Return the width of an encoder's output, found by running it on two samples in evaluation mode."""
-    was_training, device = encoder.training, next(encoder.parameters()).device
+    was_training, device = encoder.training, next(encoder.parameters(), torch.empty(0)).device
     batch = as_tensors(source.samples[[0, min(1, len(source) - 1)]])
     try:
         with torch.no_grad():

@@ -17,7 +17,7 @@ from nonneg.payload import Array
 from nonneg.search._encoder import Encoder, encoder_for
 from nonneg.search._engine import Where
 from nonneg.search._index import Contribution, Index
-from nonneg.search._query import Feature, Query
+from nonneg.search._query import Feature, Query, numbered
 
 _SHOWN = 3  # contributions per hit in a table
 _EXCERPT = 80  # characters of a text in a table
@@ -174,8 +174,9 @@ def label_number(index: Index, given: str) -> int:
     """Return the number of a label that is given by its name, or by its number if labels have no names."""
     if given in index.label_names:
         return index.label_names.index(given)
-    if not index.label_names and given.isdecimal():
-        return int(given)
+    number = numbered(given)
+    if not index.label_names and isinstance(number, int):
+        return number
     expected = f"one of {', '.join(index.label_names)}" if index.label_names else "a whole number"
     raise InputError(f"label is {given!r}, expected {expected}")
 

@@ -50,7 +50,8 @@ class Meta(Manifest):
         super().__post_init__()
         rows = [part["rows"] for part in self.parts]
         marked = [] if self.deleted is None else [self.deleted["rows"]]
-        if not all(type(number) is int and 0 < number < 2**31 for number in rows + marked) or sum(marked) > sum(rows):
+        is_valid = all(type(number) is int and number > 0 for number in rows + marked)
+        if not is_valid or not sum(marked) <= sum(rows) < 2**31:
             raise InputError(f"parts have {rows} rows, of which {marked} may be deleted, expected numbers above 0")
         if not all(re.fullmatch(_DATABASE, name) for name in self._databases()):
             raise InputError(f"settings have the database {self.settings['database']!r}, expected a name in the folder")

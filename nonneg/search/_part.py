@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from nonneg.features import Features
 from nonneg.payload import Array, Entry, damaged, write_array, write_table
 from nonneg.search._files import open_array, open_strings
+from nonneg.search._query import numbered
 from nonneg.search._scoring import InvertedLists
 
 
@@ -56,8 +57,8 @@ class Part:
         if self.ids is not None:
             places = pc.fill_null(pc.index_in(wanted, value_set=self.ids), -1).to_numpy(zero_copy_only=False)
             return np.where(places < 0, -1, places.astype(np.int64) + self.first)
-        numbers = [int(text) if text.isdecimal() and str(int(text)) == text else -1 for text in wanted.to_pylist()]
-        rows = np.array(numbers, np.int64)
+        numbers = [numbered(id) if id == str(numbered(id)) else -1 for id in wanted.to_pylist()]
+        rows = np.array([-1 if isinstance(number, str) else number for number in numbers], np.int64)
         return np.where((rows >= self.first) & (rows < self.first + self.rows), rows, -1)
 
     def active_rows(self, feature: int) -> Array:

@@ -133,8 +133,8 @@ def parsed_feature(given: str, names: Collection[str] = ()) -> tuple[Feature, fl
 
 
 def numbered(given: str) -> Feature:
-    """Return an integer for digits, otherwise the name itself."""
-    return int(given) if given.isdecimal() else given
+    """Return an integer for digits, at most 18 of them, otherwise the name itself."""
+    return int(given) if given.isdecimal() and len(given) < 19 else given
 
 
 def _as_tuple(value: Any) -> Any:

@@ -33,7 +33,7 @@ def compare(
     """Fit every method on the same train rows and measure its codes on the same test rows.
 
     All rows are scaled to length 1. Every method is fitted on the train rows of `vectors` and of `pairs`; only nonneg
-    is told which rows belong together. `METHODS` describes the methods, `COLUMNS` the columns of the table.
+    uses the pairing of the rows. `METHODS` describes the methods, `COLUMNS` the columns of the table.
 
     Args:
         vectors: `(rows, width)`: an array or memory map.

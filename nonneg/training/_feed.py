@@ -87,12 +87,12 @@ class Resident(Feed):
 
 
 def _on_device(array: npt.NDArray[Any], device: torch.device) -> Tensor:
-    if device.type == "cpu" and array.flags.writeable:
+    if device.type == "cpu" and array.flags.writeable and array.flags.c_contiguous:
         return torch.from_numpy(array)  # no copy
     there = torch.empty(array.shape, dtype=torch.from_numpy(np.array(array[:1])).dtype, device=device)
     rows = max(1, _BLOCK_BYTES // max(1, array[:1].nbytes))
     for start in range(0, len(array), rows):
-        # A copy, because torch accepts no read-only arrays such as memory maps.
+        # A copy, because torch accepts neither read-only arrays, such as memory maps, nor reversed ones.
         there[start : start + rows] = torch.from_numpy(np.array(array[start : start + rows]))
     return there
 
@@ -163,6 +163,7 @@ class MappedRows:
         """Return the rows of a contiguous memory map, or of a selection of its rows; None for anything else."""
         array, rows = (samples.whole, samples.rows) if isinstance(samples, SomeRows) else (samples, None)
         is_map = isinstance(array, np.memmap) and array.filename is not None and array.flags.c_contiguous
+        is_map = is_map and array.mode != "c"  # changes of such a map are not in its file
         return cls(array, rows) if is_map and hasattr(os, "preadv") else None
 
     def read(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:

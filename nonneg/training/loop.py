@@ -271,8 +271,10 @@ def _opened(
     if views is not None:
         if source is None:
             raise InputError("views is given without source, expected a dataset whose samples it transforms")
+        if isinstance(source, Source):
+            raise InputError(f"views is given with the Source {source.name!r}, expected a map-style dataset")
         modality = config.modality if isinstance(config.modality, Own) else Own()
-        source = source if isinstance(source, Source) else source_of(source, views, preprocess)
+        source = source_of(source, views, preprocess)
         return replace(config, modality=modality, data=source.name), source
     if preprocess is not None:
         raise InputError("preprocess is given without views, expected both or neither")

@@ -260,8 +260,8 @@ def test_a_text_is_encoded_by_its_sentence_model_and_the_run(converted, monkeypa
         assert found["neighbours"][0]["sample"]["row"] == 7
         assert asks.post("/api/sets/0/encode-text", json={"text": ""}).status_code == 422
     with Page(open_explorer([made.run], "other"), port=0) as page, httpx.Client(base_url=page.url) as asks:
-        refused = asks.post("/api/sets/0/encode-text", json={"text": "7"})
-        assert refused.status_code == 422 and "sentence model 'other' cannot be used: no such model" in refused.text
+        answer = asks.post("/api/sets/0/encode-text", json={"text": "7"})
+        assert answer.status_code == 422 and "sentence model 'other' cannot be used: no such model" in answer.text
     with Page(open_explorer([made.run]), port=0) as page, httpx.Client(base_url=page.url) as asks:
         assert "--sentence-model" in asks.post("/api/sets/0/encode-text", json={"text": "7"}).text
     with pytest.raises(InputError, match="expected a run of nonneg convert with it"):

@@ -164,3 +164,10 @@ def test_a_card_is_shown_in_a_notebook_with_all_data_escaped():
     assert "data:image/png;base64," in pictures.feature(0)._repr_html_()
     assert "data:image/jpeg;base64," in pictures.feature(1)._repr_html_()
     assert "feature 1" in Features(np.eye(2, dtype=np.float32)).feature(1)._repr_html_()
+
+
+@pytest.mark.parametrize("columns", ["abc", [0], [[0], [1, 2]], [0, 1, 10**30], [0, 1, -2]])
+def test_columns_of_a_model_that_cannot_be_are_an_error(columns):
+    features = Features(np.eye(3, dtype=np.float32), provenance={"columns": columns})
+    with pytest.raises(InputError, match="columns"):
+        _ = features.model_columns

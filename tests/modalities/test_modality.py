@@ -64,9 +64,10 @@ def test_the_default_modality_of_a_table_is_images():
     assert Modality.from_table({"image_size": 8}) == Images(image_size=8)
 
 
-def test_an_unknown_name_is_an_error_that_lists_the_known_ones():
-    with pytest.raises(InputError, match=r"modality\.name is 'smells'.*images, own"):
-        Modality.from_table({"name": "smells"}, "modality.")
+@pytest.mark.parametrize("name", ["smells", ["smells"]])
+def test_an_unknown_name_is_an_error_that_lists_the_known_ones(name):
+    with pytest.raises(InputError, match=r"modality\.name is .*smells.*images, own"):
+        Modality.from_table({"name": name}, "modality.")
 
 
 @pytest.mark.parametrize(
@@ -111,6 +112,8 @@ def test_the_defaults_of_the_base_class_read_no_files_and_have_no_encoders():
     assert plain.inputs(batch) is batch
     with pytest.raises(InputError, match="data is 'photos'"):
         plain.open("photos")
+    with pytest.raises(InputError, match="data is a ndarray"):
+        plain.open(np.zeros((1000, 3)))
     with pytest.raises(InputError, match="encoder is 'resnet18'"):
         plain.encoder("resnet18")
     with pytest.raises(InputError, match="bytes"):
@@ -132,6 +135,19 @@ def test_an_unregistered_modality_trains_and_loads(tmp_path):
 
 def test_a_source_without_ids_has_its_row_numbers():
     assert Source("x", np.zeros((2, 3))).ids == ("0", "1")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"ids": ("a",)}, "ids: 1"),
+        ({"labels": np.zeros(4, int)}, "labels: 4"),
+        ({"factors": {"hue": [1]}}, "hue: 1 "),
+    ],
+)
+def test_a_source_has_one_id_and_label_per_sample(given, message):
+    with pytest.raises(InputError, match=f"{message}.*expected 3"):
+        Source("waves", np.zeros((3, 2)), **given)
 
 
 def test_take_selects_everything_that_belongs_to_a_row():

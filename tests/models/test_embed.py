@@ -254,3 +254,11 @@ def test_collected_blocks_equal_the_whole(shares):
     assert sp.issparse(codes) == (np.count_nonzero(whole) < whole.size / 2)
     np.testing.assert_array_equal(codes.toarray() if sp.issparse(codes) else codes, whole)
     assert not sp.issparse(codes) or (codes.has_canonical_format and codes.indices.dtype == codes.indptr.dtype)
+
+
+def test_a_resized_image_does_not_depend_on_the_others_in_its_batch():
+    rng = np.random.default_rng(0)
+    pale, bright = 100 + 40 * rng.integers(0, 2, (1, 12, 12, 1)), 255 * rng.integers(0, 2, (1, 12, 12, 1))
+    both = torch.from_numpy(np.concatenate((pale, bright)).astype(np.uint8))
+    modality = Images(channels=1, height=8, width=8)
+    assert torch.equal(modality.inputs(both)[:1], modality.inputs(both[:1]))

@@ -161,12 +161,12 @@ def test_two_processes_write_the_same_features_as_one(run, tmp_path):
 def test_leftovers_of_an_interrupted_run_are_removed(run, tmp_path):
     for rank in (0, 1, 2):
         stale = Features(np.ones((3, 24), np.float32), ids=[f"{rank}-{i}" for i in range(3)])
-        stale.save(tmp_path / f".a.features.part-{rank}")
+        stale.save(tmp_path / f".[a].features.part-{rank}")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "nonneg"]
     # One batch holds all samples: the second process has nothing to write.
-    command += ["embed", run, "digits", "--split", "test", "--out", str(tmp_path / "a.features")]
+    command += ["embed", run, "digits", "--split", "test", "--out", str(tmp_path / "[a].features")]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert verify(tmp_path / "a.features").shape == (397, 24)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.features"]
+    assert verify(tmp_path / "[a].features").shape == (397, 24)
+    assert [path.name for path in tmp_path.iterdir()] == ["[a].features"]

@@ -183,3 +183,13 @@ def test_a_query_that_is_not_a_regular_file_is_an_error(tmp_path):
     for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
         with pytest.raises(InputError, match=re.escape(str(path))):
             Query.load(path)
+
+
+@pytest.mark.parametrize("digits", [30, 5000])
+@pytest.mark.parametrize("field", ["like", "label", "features"])
+def test_a_number_that_is_too_large_is_unknown(field, digits):
+    features = Features(np.eye(3, dtype=np.float32), labels=[0, 1, 2])
+    number = "9" * digits
+    given = {"like": {"like": (number,)}, "label": {"like": ("0",), "label": number}}
+    with pytest.raises(InputError, match="999"):
+        find(features, Query(**given.get(field) or {"features": (parsed_feature(number),)}))

@@ -1,5 +1,6 @@
 """An index on disk: atomic changes, one writer, many readers, damage reported in one sentence."""
 
+import json
 import random
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from nonneg import Features, InputError
 from nonneg.durable import folder_lock
 from nonneg.features import journal
+from nonneg.manifest import with_checksum
 from nonneg.search import Index, index_folder, verify
 from tests.search.parity import check
 
@@ -201,3 +203,12 @@ def test_opening_something_else_is_an_error(name, tmp_path):
 def test_codes_are_read_back(folder):
     index = Index.open(folder)
     assert np.array_equal(index.code(5), index.code(6)) and not index.code(3).any()
+
+
+def test_an_index_that_claims_more_rows_than_fit_into_memory_is_damaged(folder):
+    content = json.loads((folder / "meta.json").read_bytes())
+    del content["sha256"]
+    content["parts"] = [{"rows": 2**31 - 1, "files": {}}] * 2000
+    (folder / "meta.json").write_bytes(with_checksum(content))
+    with pytest.raises(InputError, match=r"meta\.json is damaged"):
+        Index.open(folder)

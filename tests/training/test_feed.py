@@ -24,7 +24,7 @@ def saved(folder, images=IMAGES):
     return np.load(folder / "images.npy", mmap_mode="r")
 
 
-@pytest.mark.parametrize("kind", ["resident", "array", "map", "part of a map", "rows of a map"])
+@pytest.mark.parametrize("kind", ["resident", "array", "map", "part of a map", "rows of a map", "changed map"])
 def test_every_feed_gives_the_same_batches(kind, tmp_path):
     more = np.concatenate((np.zeros((7, 6, 5, 3), np.uint8), IMAGES))
     images = {
@@ -33,6 +33,7 @@ def test_every_feed_gives_the_same_batches(kind, tmp_path):
         "map": lambda: saved(tmp_path),
         "part of a map": lambda: saved(tmp_path, more)[7:],
         "rows of a map": lambda: SomeRows(saved(tmp_path, more), np.arange(7, 57)),
+        "changed map": lambda: changed(saved(tmp_path, 255 - IMAGES)),
     }[kind]()
     made = Resident if kind == "resident" else ReadAhead
     feed = made(source(images, np.arange(50)), CPU)
@@ -44,8 +45,15 @@ def test_every_feed_gives_the_same_batches(kind, tmp_path):
         np.testing.assert_array_equal(batch.content.numpy(), IMAGES[rows.numpy()])
 
 
+def changed(images):
+    """A map whose changes stay in memory."""
+    copied = np.load(images.filename, mmap_mode="c")
+    copied[:] = 255 - copied
+    return copied
+
+
 def source(images, labels=None):
-    return Source("x", images, ("any",), labels)
+    return Source("x", images, labels=labels)
 
 
 def test_a_batch_may_hold_several_arrays():

@@ -48,6 +48,10 @@ def noisy(image):
     return pixels + 0.1 * torch.randn(1, 8, 8) + 0.1 * random.random() + 0.1 * np.random.rand()  # noqa: NPY002
 
 
+def shifted(image):
+    return image + 0.1 * torch.randn(1)
+
+
 def weights(run, encoder):
     return nonneg.load(run, encoder=encoder).state_dict()
 
@@ -77,11 +81,18 @@ def test_a_map_style_dataset_and_a_transform_train_in_loader_processes(tmp_path)
 
 
 def test_views_do_not_depend_on_the_number_of_loader_processes(tmp_path):
+    class RandomDigits(Digits):
+        """Its own transform draws random numbers."""
+
+        def __getitem__(self, row):
+            return noisy(self.images[row]), self.targets[row]
+
     found = []
     for workers in (0, 2):
         torch.manual_seed(0)
         config = dataclasses.replace(CONFIG, epochs=1, modality=Own(workers=workers))
-        run = train(config, tmp_path / str(workers), source=Digits(), encoder=Network(), views=noisy, progress=False)
+        dataset = RandomDigits()
+        run = train(config, tmp_path / str(workers), source=dataset, encoder=Network(), views=shifted, progress=False)
         found.append(weights(run, Network()))
     assert same(*found)
 
@@ -101,19 +112,34 @@ def test_a_stopped_run_with_an_own_encoder_and_transform_resumes_exactly(tmp_pat
                 os.kill(os.getpid(), signal.SIGTERM)
             return super().__getitem__(row)
 
+    def encoder():
+        return nn.Sequential(Network(), nn.Dropout(0.5))
+
     def run(name, dataset):
         torch.manual_seed(0)
-        return train(HERE, tmp_path / name, source=dataset, encoder=Network(), views=noisy, progress=False)
+        return train(HERE, tmp_path / name, source=dataset, encoder=encoder(), views=noisy, progress=False)
 
-    whole = weights(run("whole", Digits()), Network())
+    whole = weights(run("whole", Digits()), encoder())
     with pytest.raises(StoppedError):
         run("stopped", Stopping())
-    resumed = weights(run("stopped", Digits()), Network())
+    resumed = weights(run("stopped", Digits()), encoder())
     assert same(whole, resumed)
 
 
-def test_an_array_of_images_is_a_source(tmp_path):
-    images = open_source("digits").samples[:200]
+def test_an_encoder_needs_no_parameters(tmp_path):
+    run = train(HERE, tmp_path / "run", source=Digits(), encoder=nn.Flatten(), views=noisy, progress=False)
+    assert nonneg.load(run, encoder=nn.Flatten()).encoder_width == 64
+
+
+def test_samples_of_different_sizes_need_preprocessing(tmp_path):
+    images = [torch.zeros(1, 8, 8 + row % 2) for row in range(200)]
+    with pytest.raises(InputError, match="preprocess"):
+        train(HERE, tmp_path / "run", source=images, encoder=nn.Flatten(), views=noisy, progress=False)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_an_array_of_images_is_a_source(reverse, tmp_path):
+    images = open_source("digits").samples[:200][:: -1 if reverse else 1]
     run = train(CONFIG, tmp_path / "run", source=images, progress=False)
     assert load_recipe(str(run / "config.toml")).data == "array/train"
 
@@ -135,6 +161,7 @@ def test_embedding_an_own_source_uses_its_preprocessing(tmp_path):
         ({"views": noisy}, "views.*source"),
         ({"preprocess": noisy}, "preprocess.*views"),
         ({"source": 3, "views": noisy}, "source .*int"),
+        ({"source": open_source("digits"), "views": noisy}, "views .*Source 'digits"),
         ({"encoder": nn.Conv2d(1, 2, 3)}, "encoder Conv2d"),
     ],
 )

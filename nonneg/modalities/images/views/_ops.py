@@ -31,12 +31,12 @@ def resize(x: Tensor, height: int, width: int, centre: float = 1.0) -> Tensor:
     """Resize images until they cover height x width, and cut out the centre, as Pillow's bicubic filter does.
 
     Args:
-        x: `(batch, channels, …, …)` floats from 0 to 255 or to 1.
+        x: `(batch, channels, …, …)` floats from 0 to 255.
         height, width: of the result.
         centre: share of the sides to keep; the rest is cut off as well.
 
     Example:
-        >>> resize(torch.rand(2, 3, 48, 64), 32, 32).shape
+        >>> resize(255 * torch.rand(2, 3, 48, 64), 32, 32).shape
         torch.Size([2, 3, 32, 32])
     """
     scale = centre * min(x.shape[2] / height, x.shape[3] / width)
@@ -49,7 +49,7 @@ def resize(x: Tensor, height: int, width: int, centre: float = 1.0) -> Tensor:
         start, length = (whole - size) // 2 * side / whole, size * side / whole
         box = torch.tensor([[start], [length]], device=x.device)
         matrices.append(_resampling(box[0], box[1], size, side, crop=False).to(x.dtype))
-    return _both_ways(x, *matrices).clamp(x.amin(), x.amax())
+    return _both_ways(x, *matrices).clamp(0, 255)
 
 
 def flip(x: Tensor, flips: Tensor) -> Tensor:

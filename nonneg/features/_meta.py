@@ -22,7 +22,7 @@ class Meta(Manifest):
     """The content of a `meta.json`: the shape of the codes, and the files of arrays and tables by name."""
 
     format = "nonneg.features"
-    version = 1
+    version = 2  # since 2, provenance names the model's columns, and images may be pixels
     content = "features"
     file_names = re.compile(r"(data|indices|indptr|codes|labels|pixels|samples)-[0-9a-f]{16}\.(npy|arrow)")
     unlisted = frozenset({_names.FILE})

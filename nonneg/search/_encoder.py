@@ -13,7 +13,7 @@ from nonneg.errors import InputError
 from nonneg.extras import import_extra
 from nonneg.features import Features
 from nonneg.messages import one_line
-from nonneg.tables import open_vectors, read_bounded
+from nonneg.tables import open_vectors
 
 
 def encoder_for(features: Features, run: str | Path, sentence_model: str | None = None) -> "Encoder":
@@ -103,9 +103,8 @@ class Encoder:
         return sp.csr_array(select_columns(codes, self._features, self.run))
 
     def _trained_codes(self, sample: Any) -> Any:
-        content = _image_bytes(sample) if self.kind == "image" else sample
         try:
-            source = self._model.modality.read(content)
+            source = self._model.modality.read(sample)
         except InputError as error:
             name = "" if isinstance(sample, bytes) else f"{sample}: "
             raise InputError(f"{name}{error}") from error
@@ -155,12 +154,6 @@ def _description(run: str | Path) -> dict[str, Any]:
             f"{run} holds no model: {config} is missing, expected a finished run of nonneg train or nonneg convert"
         )
     return read_object(config)
-
-
-def _image_bytes(sample: bytes | str | Path) -> bytes:
-    from nonneg.modalities.images import MOST_BYTES
-
-    return sample if isinstance(sample, bytes) else read_bounded(Path(sample), MOST_BYTES)
 
 
 def _vector(sample: Any) -> Any:

@@ -139,6 +139,19 @@ def test_grey_images_fit_a_colour_model_and_colour_images_a_grey_one():
     assert torch.equal(again, colour[:, :1])
 
 
+def test_files_of_different_sizes_are_embedded_by_a_model_of_one_size(pictures, tmp_path):
+    Image.new("RGB", (40, 30), "red").save(pictures / "larger.png")
+    torch.manual_seed(0)
+    config = ModelConfig("convnet_8", Images(channels=3, height=12, width=12), features=24, projector_width=32)
+    Model(config).save(tmp_path / "sized" / "model")
+    (folder,) = embed_data(str(tmp_path / "sized"), str(pictures))
+    features, model = Features.load(folder), load(tmp_path / "sized")
+    assert len(features) == 21
+    alone = model.embed(model.modality.read(pictures / "larger.png"))
+    codes = [f.codes.toarray() if f.is_sparse else f.codes for f in (features, alone)]
+    np.testing.assert_allclose(codes[1][0], codes[0][-1], atol=0.02 * np.abs(codes[0]).max())
+
+
 def test_two_processes_write_the_same_features_as_one(run, tmp_path):
     arguments = ["-m", "nonneg", "embed", run, "digits", "--layer", "both", "--batch-size", "100"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -2,12 +2,11 @@
 
 from nonneg.modalities.images._modality import Images
 from nonneg.modalities.images.encoders import ENCODERS, ResNet
-from nonneg.modalities.images.sources import MOST_BYTES, open_source
+from nonneg.modalities.images.sources import open_source
 from nonneg.modalities.images.views import Drawn, ViewConfig, draw, make_views, random_views
 
 __all__ = [
     "ENCODERS",
-    "MOST_BYTES",
     "Drawn",
     "Images",
     "ResNet",

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -15,8 +17,9 @@ from nonneg.modalities._modality import Modality, register
 from nonneg.modalities._source import Source
 from nonneg.modalities.images.corruptions import KINDS, SEVERITIES, corrupted_source
 from nonneg.modalities.images.encoders import Input, build_encoder, check_encoder
-from nonneg.modalities.images.sources import decode_image, open_source
+from nonneg.modalities.images.sources import MOST_BYTES, MixedSizesError, decode_image, open_source
 from nonneg.modalities.images.views import ViewConfig, grey, random_views, resize
+from nonneg.tables import read_bounded
 
 _PREVIEW_SIDE = 96
 _SMALL_SIDE = 64
@@ -71,7 +74,14 @@ class Images(Modality):
         if isinstance(data, Source):
             return data
         skip = self.skip_broken if skip_broken is None else skip_broken
-        return open_source(data, split, image_size=self.image_size, skip_broken=skip, progress=progress)
+        opened = partial(open_source, data, split, skip_broken=skip, progress=progress)
+        try:
+            return opened(image_size=self.image_size)
+        except MixedSizesError:
+            if not self.height or self.height != self.width:
+                raise
+            # Outside training the encoder's input has one size: files of any size are brought to it.
+            return opened(image_size=round(self.height / self.centre))
 
     def fitted(self, source: Source) -> Self:
         shape = source.samples.shape
@@ -110,9 +120,10 @@ class Images(Modality):
             images = resize(images.float(), height, width, self.centre)
         return self._standardised(images.float() / 255)
 
-    def read(self, sample: bytes) -> Source:
-        """Return a source of one image from the bytes of an image file."""
-        return Source("image", decode_image(sample, self.image_size)[None])
+    def read(self, sample: bytes | str | Path) -> Source:
+        """Return a source of one image from an image file, its bytes or its path."""
+        content = sample if isinstance(sample, bytes) else read_bounded(Path(sample), MOST_BYTES)
+        return Source("image", decode_image(content, self.image_size)[None])
 
     def to(self, device: torch.device) -> None:
         if self.mean:

@@ -17,7 +17,7 @@ from typing import IO, Any
 from nonneg.cache import ANOTHER_PLACE, writing
 from nonneg.durable import flush, write_atomically
 from nonneg.errors import InputError
-from nonneg.modalities.images.sources._collection import Collection, ListedFile, Listing
+from nonneg.modalities.images.sources._collection import Collection, ListedFile, Listing, MixedSizesError
 from nonneg.modalities.images.sources._decode import MOST_BYTES, BrokenImageError, Pixels, decode, formats
 from nonneg.processes import cores
 from nonneg.progress import progress_bar
@@ -125,7 +125,7 @@ def _images_to_write(results: list[_Decoded], work: Work, listing: Listing, fold
             if result.shape != work.shape:
                 shutil.rmtree(folder, ignore_errors=True)  # it can never be completed
                 one, other = (f"{shape[1]} x {shape[0]}" for shape in (work.shape, result.shape))
-                raise InputError(
+                raise MixedSizesError(
                     f"image sizes differ: {listing.ids[work.first]} is {one} and {listing.ids[work.samples]} is "
                     f"{other}; choose one size, for instance --image-size 224"
                 )

@@ -47,6 +47,10 @@ class ListedFile(NamedTuple):
     readable: bool
 
 
+class MixedSizesError(InputError):
+    """Images of different sizes were opened without a size to bring them to."""
+
+
 class Collection(Protocol):
     """Encoded images that are decoded once, into the cache."""
 

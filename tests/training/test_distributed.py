@@ -86,6 +86,7 @@ def test_all_processes_end_with_the_error_of_the_first(runs):
     assert "gloo" not in done.stderr.lower()
 
 
+@pytest.mark.slow
 def test_two_stopped_processes_resume_to_the_same_weights(tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "nonneg"]
     settings = ["--accelerator", "cpu", "--epochs", "8", "--warmup-epochs", "1", "--checkpoint-steps", "7"]

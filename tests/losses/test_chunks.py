@@ -34,8 +34,8 @@ def test_value_and_gradients_equal_those_without_chunks(name):
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_peak_memory_is_at_most_an_eighth_of_that_without_chunks(name):
-    plain = peak_bytes(lambda: step(LOSSES[name], 3072, None))
-    chunked = peak_bytes(lambda: step(LOSSES[name], 3072, 64))
+    plain = peak_bytes(lambda: step(LOSSES[name], 4096, None))
+    chunked = peak_bytes(lambda: step(LOSSES[name], 4096, 128))
     assert chunked <= plain / 8, f"{chunked / 2**20:.0f} MiB against {plain / 2**20:.0f} MiB"
 
 

@@ -7,7 +7,7 @@ from nonneg import theory
 from nonneg.theory import Check, Population
 
 
-@pytest.fixture(scope="module", params=[0, 1])
+@pytest.fixture(scope="module", params=[0, pytest.param(1, marks=pytest.mark.slow)])
 def checks(request) -> list[Check]:
     return theory.check_all(request.param)
 

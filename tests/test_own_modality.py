@@ -3,7 +3,9 @@
 import importlib.util
 import json
 import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import torch
 
 import nonneg
 from nonneg.features import Features
+from nonneg.modalities import Source, register
 
 PATH = Path(__file__).parents[1] / "examples" / "own_modality.py"
 
@@ -49,3 +52,23 @@ def test_views_depend_only_on_seed_epoch_sample_and_view(example):
     part = modality.draw_views(series[5:], rows[5:], 0, 3, 2, torch.float32)
     torch.testing.assert_close(whole.view(2, 8, 1, 128)[:, 5:], part.view(2, 3, 1, 128))
     assert not np.allclose(whole, modality.draw_views(series, rows, 0, 4, 2, torch.float32))
+
+
+def test_nonneg_search_takes_a_new_sample_of_a_registered_modality(example, tmp_path, command):
+    @register
+    @dataclass(frozen=True)
+    class Recordings(example.Series):
+        name: ClassVar[str] = "recordings"
+
+        def read(self, sample):
+            return Source("recording", np.load(sample)[None])
+
+    data = example.waves(64, seed=0)
+    config = nonneg.TrainConfig(modality=Recordings(), encoder="convnet", epochs=1, batch_size=32, features=16)
+    run = nonneg.train(config, tmp_path / "run", source=data, progress=False)
+    nonneg.load(run).embed(data).save(tmp_path / "run.features")
+    np.save(tmp_path / "one.npy", data.samples[5])
+    found = command("search", str(tmp_path / "run.features"), "--sample", str(tmp_path / "one.npy"), "--json")
+    assert json.loads(found[1])[0]["id"] == data.ids[5]
+    code, _, sentence = command("search", str(tmp_path / "run.features"), "--image", "one.png")
+    assert code == 2 and "image" in sentence and "recording" in sentence

@@ -17,6 +17,7 @@ def search(
     image: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
     vector: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
     text: str | None = None,
+    sample: str | None = None,
     without: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")] = (),
     label: str | None = None,
     k: int | None = None,
@@ -31,17 +32,16 @@ def search(
 ) -> None:
     """Search samples by other samples, by features, or by a new image, vector or text; each hit shows its reasons.
 
-    --like, --minus, --feature and --without can be given several times. Features are given by number or by name.
-
     Args:
         features: a features folder, or a run with features beside it.
-        like: a sample that the hits should resemble.
+        like: a sample that the hits should resemble; can be given several times, as can the next two.
         minus: a sample that the hits should not resemble.
-        feature: a feature and its weight: 17:1.0, wheels:0.5, or wheels for a weight of 1.
+        feature: a feature by number or name, and its weight: 17:1.0, wheels:0.5, or wheels for a weight of 1.
         image: an image file, encoded by the trained run that made the features.
         vector: a file with one vector, encoded by the run of nonneg convert that made the features.
         text: a text, encoded by the sentence model and the run of nonneg convert that made the features.
-        without: exclude samples on which this feature is active.
+        sample: a new sample of any kind that the run encodes: a path, or the text itself.
+        without: exclude samples on which this feature is active; can be given several times.
         label: only samples with this label.
         k: the largest number of hits, 10 by default.
         cosine: rank by cosine similarity; --no-cosine ranks by the inner product.
@@ -56,7 +56,7 @@ def search(
     from nonneg.search import Query, parsed_features, search_folder
 
     given: dict[str, Any] = {"like": like, "minus": minus, "image": image, "vector": vector}
-    given |= {"text": text, "label": label}
+    given |= {"text": text, "sample": sample, "label": label}
     if query is not None:
         given |= {"feature": feature, "without": without, "k": k, "no-cosine": not cosine}
         reject_options({f"--{name}": value or None for name, value in given.items()}, "without --query")

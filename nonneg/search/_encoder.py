@@ -34,7 +34,7 @@ def encoder_for(features: Features, run: str | Path, sentence_model: str | None 
         width = described.get("encoder_width" if is_encoder else "features")  # None or 0: known once it is loaded
         modality = described.get("modality")
         name = str(modality.get("name")) if isinstance(modality, dict) else "images"
-        kind = {"images": "image", "texts": "text"}.get(name, name)
+        kind = name.removesuffix("s")
     elif described.get("nonneg") == "NonNegativeEmbedding":
         if features.layer == "encoder":
             raise InputError(f"the features are of layer encoder, expected projector, the only layer of {run}")
@@ -80,7 +80,7 @@ class Encoder:
     """Makes codes of new samples for a set of features. Use `encoder_for` to create one.
 
     Attributes:
-        kind: what it takes: "image", "vector", "text", or the name of another modality.
+        kind: what it takes: "vector", or one sample of its modality: "image", "text", ….
         run: the run whose model it uses.
     """
 

@@ -109,7 +109,7 @@ def find(
         query: what to search for.
         index: an index of these features that ranks as the query asks (`cosine`); by default, an exact one is built
             in memory.
-        run: the run that made the features, to encode an image, a vector or a text.
+        run: the run that made the features, to encode a new image, vector, text or other sample.
         sentence_model: the sentence-transformers model that made the vectors, for a text.
 
     Example:
@@ -134,7 +134,7 @@ def find(
     for feature, weight in query.features:
         code[feature_number(features, feature)] += weight
     for kind, given in query.inputs.items():
-        encoder = _encoder(features, kind, run, sentence_model if kind == "text" else None)
+        encoder = _encoder(features, kind, run, sentence_model if kind in ("text", "sample") else None)
         code += unit_rows(encoder.codes(given)).toarray()[0]
     code = np.maximum(code, 0)
     if not code.any():
@@ -150,7 +150,7 @@ def _encoder(features: Features, kind: str, run: str | Path | None, sentence_mod
     if run is None:
         raise InputError(f"{kind} is given without a run to encode it, expected the run that made the features")
     encoder = encoder_for(features, run, sentence_model)
-    if encoder.kind != kind:
+    if kind not in (encoder.kind, "sample"):
         hint = ", or a text and its sentence model" if encoder.kind == "vector" else ""
         raise InputError(f"{kind} is given, but {run} encodes a new {encoder.kind}, expected one{hint}")
     return encoder

@@ -33,6 +33,7 @@ class Query:
         image: the path of an image file.
         vector: the path of a file with one vector, of the kind that the embedding was fitted on.
         text: a text.
+        sample: a new sample of any kind that the run encodes: a path, or the text itself.
         without: features, by number or name, that must not be active on any hit.
         label: the label that every hit must have.
         k: the largest number of hits.
@@ -50,6 +51,7 @@ class Query:
     image: str | None = None
     vector: str | None = None
     text: str | None = None
+    sample: str | None = None
     without: tuple[Feature, ...] = ()
     label: str | None = None
     k: Annotated[int, Field(ge=1)] = 10
@@ -67,7 +69,7 @@ class Query:
     @property
     def inputs(self) -> dict[str, str]:
         """The inputs that an encoder must make codes of, by their kind."""
-        given = {name: getattr(self, name) for name in ("image", "vector", "text")}
+        given = {name: getattr(self, name) for name in ("image", "vector", "text", "sample")}
         return {name: value for name, value in given.items() if value is not None}
 
     def to_json(self) -> str:

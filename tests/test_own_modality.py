@@ -64,11 +64,15 @@ def test_nonneg_search_takes_a_new_sample_of_a_registered_modality(example, tmp_
             return Source("recording", np.load(sample)[None])
 
     data = example.waves(64, seed=0)
-    config = nonneg.TrainConfig(modality=Recordings(), encoder="convnet", epochs=1, batch_size=32, features=16)
+    config = nonneg.TrainConfig(
+        modality=Recordings(), encoder="convnet", epochs=1, warmup_epochs=0, batch_size=32, features=16
+    )
     run = nonneg.train(config, tmp_path / "run", source=data, progress=False)
     nonneg.load(run).embed(data).save(tmp_path / "run.features")
     np.save(tmp_path / "one.npy", data.samples[5])
-    found = command("search", str(tmp_path / "run.features"), "--sample", str(tmp_path / "one.npy"), "--json")
-    assert json.loads(found[1])[0]["id"] == data.ids[5]
-    code, _, sentence = command("search", str(tmp_path / "run.features"), "--image", "one.png")
+    asked = ("search", str(tmp_path / "run.features"), "--run", str(run), "--json")
+    code, found, sentence = command(*asked, "--sample", str(tmp_path / "one.npy"))
+    assert code == 0, sentence
+    assert json.loads(found)[0]["id"] == data.ids[5]
+    code, _, sentence = command(*asked, "--image", "one.png")
     assert code == 2 and "image" in sentence and "recording" in sentence

@@ -48,14 +48,12 @@ def label_numbers(values: Any, name: str = "labels") -> tuple[npt.NDArray[np.int
         >>> label_numbers(["10", "9", "-1", "", "9"])
         (array([ 1,  0, -1, -1,  0]), ('9', '10'))
     """
-    parsed, labelled = _parse(values)
-    if parsed.ndim != 1:
-        raise InputError(f"{name} has shape {parsed.shape}, expected one label per sample")
+    parsed, labelled = _parse(values, name)
     known = parsed[labelled]
     if not len(known):
         raise InputError(f"{name} holds no label, expected at least one labelled sample")
     if known.dtype.kind == "f":
-        uneven = known[~np.isfinite(known) | (known != np.round(known))]
+        uneven = known[(known >= 2.0**63) | (known != np.round(known))]
         if len(uneven):
             raise InputError(f"{name} holds the number {uneven[0]}, expected labels that are whole numbers or words")
         known = known.astype(np.int64)
@@ -65,12 +63,14 @@ def label_numbers(values: Any, name: str = "labels") -> tuple[npt.NDArray[np.int
     return numbers, tuple(map(str, names))
 
 
-def _parse(values: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+def _parse(values: Any, name: str = "labels") -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """Return the labels as numbers if all of them are numbers, otherwise as strings, and which are labels."""
     # A list becomes an array of objects: NumPy would turn NaN next to a string into the word "nan".
     array = np.asarray(values) if hasattr(values, "__array__") else np.array(list(values), dtype=object)
+    if array.ndim != 1:
+        raise InputError(f"{name} has shape {array.shape}, expected one label per sample")
     if array.dtype.kind not in "iufb":
-        items = [None if item is None or item == "" or item != item else item for item in array.tolist()]
+        items = [None if _is_missing(item) else item for item in array.tolist()]
         if all(item is None or _is_whole(item) for item in items):
             items = [None if item is None else int(item) for item in items]
         if not all(item is None or isinstance(item, Real) for item in items):
@@ -78,6 +78,11 @@ def _parse(values: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
             return np.array(list(map(str, items))), np.array(labelled)
         array = np.array([UNLABELLED if item is None else item for item in items])
     return array, array >= 0  # False for NaN
+
+
+def _is_missing(item: Any) -> bool:
+    """Whether an item is None, "", NaN or the NA of pandas, which cannot be compared."""
+    return not item if isinstance(item, str) else item is None or repr(item) == "<NA>" or item != item
 
 
 def _is_whole(item: Any) -> bool:

@@ -1,4 +1,7 @@
+import re
+
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -22,6 +25,8 @@ from nonneg.labels import is_labelled, label_numbers
         (np.array([True, False]), [1, 0], ("False", "True")),
         (pa.array(["x", None, "w", ""]), [1, -1, 0, -1], ("w", "x")),
         (pa.chunked_array([[4, None], [2]]), [1, -1, 0], ("2", "4")),
+        (pd.Series(["b", None, "a"], dtype="string"), [1, -1, 0], ("a", "b")),
+        ([pd.NA, 3], [-1, 0], ("3",)),
     ],
 )
 def test_labels_are_numbered_in_order_and_unlabelled_samples_get_minus_one(values, numbers, names):
@@ -31,9 +36,9 @@ def test_labels_are_numbered_in_order_and_unlabelled_samples_get_minus_one(value
     assert is_labelled(values).tolist() == [number >= 0 for number in numbers]
 
 
-@pytest.mark.parametrize("value", [0.5, np.inf])
-def test_numbers_with_fractions_are_rejected_by_file_and_value(value):
-    with pytest.raises(InputError, match=rf"y\.csv.*{value}"):
+@pytest.mark.parametrize("value", [0.5, np.inf, 1e30])
+def test_numbers_that_are_not_whole_or_too_large_are_rejected_by_file_and_value(value):
+    with pytest.raises(InputError, match=rf"y\.csv.*{re.escape(str(value))}"):
         label_numbers([1.0, value], name="y.csv")
 
 
@@ -44,6 +49,7 @@ def test_labels_of_unlabelled_samples_only_are_rejected(values):
         label_numbers(values, "y.csv")
 
 
-def test_labels_with_several_columns_are_rejected():
+@pytest.mark.parametrize("values", [np.zeros((2, 3), int), np.full((2, 3), "cat")])
+def test_labels_with_several_columns_are_rejected(values):
     with pytest.raises(InputError, match=r"y\.csv .*\(2, 3\)"):
-        label_numbers(np.zeros((2, 3), int), "y.csv")
+        label_numbers(values, "y.csv")

@@ -22,7 +22,7 @@ from nonneg.convert._store import as_json
 from nonneg.devices import choose_device
 from nonneg.durable import os_errors_as_input_errors, read_errors_as_input_errors, write_atomically
 from nonneg.errors import InputError
-from nonneg.features import Features, is_features
+from nonneg.features import Features, check_writable, is_features
 from nonneg.labels import UNLABELLED
 from nonneg.progress import progress_bar
 from nonneg.runs import RunFolder, RunFormat
@@ -89,14 +89,14 @@ def convert_file(
     if classify and len(given.label_names) < 2:
         raise InputError(f"{labels} names one class, expected two or more to classify")
     with RunFolder(out, _FORMAT, _settings(given, embedding), overwrite) as run, memory_errors_as_input_errors(config):
-        if not run.resumes and _is_taken(features, overwrite):
-            raise InputError(f"{features} exists already; choose another --out, or --overwrite to replace features")
+        overwrite = overwrite or (run.resumes and _is_of_run(features, out.name))
+        check_writable(features, overwrite)
         fit = embedding.begin(given.vectors, given.labels, pairs=given.pairs)  # the last of the checks
         run.claim(fit.device)
         _fit(run, fit, embedding.max_iter, progress)
         embedding.finish(fit)
         kept = embedding.score(given.vectors)
-        _embedded(embedding, given, vectors, out).save(features, overwrite=overwrite or run.resumes)
+        _embedded(embedding, given, vectors, out).save(features, overwrite=overwrite)
         if classify:
             _classify(embedding, given).save_pretrained(out / _CLASSIFIER)
         embedding.save_pretrained(run.model, {"neighbours kept of 10": kept})  # last: this completes the run
@@ -185,9 +185,6 @@ def _classify(embedding: NonNegativeEmbedding, given: Inputs) -> NonNegativeClas
     return NonNegativeClassifier.on(embedding, labelled, labels[is_known])
 
 
-def _is_taken(features: Path, overwrite: bool) -> bool:
-    """Whether the folder holds something that must not be replaced; an interrupted save may leave hidden files."""
-    with read_errors_as_input_errors(features):
-        if not features.exists() or (features.is_dir() and all(p.name.startswith(".") for p in features.iterdir())):
-            return False
-    return not (overwrite and is_features(features))
+def _is_of_run(features: Path, run: str) -> bool:
+    """Whether features are of a run of this name: of this one before it was interrupted, or of the one it replaces."""
+    return is_features(features) and Features.load(features).provenance.get("run") == run

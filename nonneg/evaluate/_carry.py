@@ -10,7 +10,7 @@ from nonneg import metrics
 from nonneg.errors import InputError
 from nonneg.evaluate._matching import Array, Matching, aligned, match_features
 from nonneg.evaluate._subject import open_features
-from nonneg.features import Features, is_features
+from nonneg.features import Features, check_writable
 
 
 def carry_names(old: Features, new: Features, least: float = 0.5, signed: bool = True) -> Features:
@@ -97,8 +97,8 @@ def match_folders(
         if writes:
             raise InputError("--out is missing, expected a folder to write the new features to")
         raise InputError(f"--out is {out}, expected --carry-names or --reorder with it")
-    if out is not None and out.exists() and not (overwrite and is_features(out)):
-        raise InputError(f"{out} exists already; choose another --out, or pass --overwrite to replace features")
+    if out is not None:
+        check_writable(out, overwrite)
     _require_cosine(least)
     features = [open_features(folder) for folder in folders]
     matching = match_features(*features, signed=signed)

@@ -4,7 +4,7 @@ from nonneg.features._card import Card
 from nonneg.features._features import Features
 from nonneg.features._find import find_features
 from nonneg.features._load import journal, verify
-from nonneg.features._meta import is_features
+from nonneg.features._meta import check_writable, is_features
 from nonneg.features._names import NameJournal, Naming
 from nonneg.features._save import codes_key
 
@@ -13,6 +13,7 @@ __all__ = [
     "Features",
     "NameJournal",
     "Naming",
+    "check_writable",
     "codes_key",
     "find_features",
     "is_features",

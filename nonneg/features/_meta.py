@@ -51,3 +51,6 @@ class Meta(Manifest):
 def is_features(path: str | Path) -> bool:
     """Whether a folder has the `meta.json` of saved `Features`, which may still be damaged."""
     return Meta.is_in(Path(path))
+
+
+check_writable = Meta.check_writable  # for callers that check before they compute the features they save

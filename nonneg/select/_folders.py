@@ -11,8 +11,9 @@ import numpy as np
 from nonneg.durable import read_errors_as_input_errors, write_atomically
 from nonneg.errors import InputError
 from nonneg.evaluate import open_features
-from nonneg.features import is_features
-from nonneg.select._keep import keep, named_selector
+from nonneg.features import check_writable
+from nonneg.select._keep import checked_indices, keep, named_selector
+from nonneg.select._selectors import require_count
 from nonneg.select._sweep import Sweep, sweep
 
 
@@ -54,14 +55,19 @@ def select_folder(
         found = "is missing" if views is None else f"is {views}"
         raise InputError(f"--views {found}, expected features of a second view for --by sepin and no other selector")
     features = open_features(folder)
-    chosen: Any = _numbers(indices) if indices is not None else named_selector(by, count or 0, seed)
-    name = Path(folder).name.removesuffix(".features")
-    size = len(chosen) if indices is not None else count
-    out = Path(folder).with_name(f"{name}-{size}.features") if out is None else out
-    kept = out.with_name(f"{out.name.removesuffix('.features')}.kept.npy")
-    for path, is_replaceable in ((out, is_features(out)), (kept, kept.is_file())):
-        if path.exists() and not (overwrite and is_replaceable):
-            raise InputError(f"{path} exists already; choose another --out, or pass --overwrite to replace features")
+    if indices is None:
+        require_count(count, features.shape[1], "--keep is")
+        chosen = named_selector(by, count or 0, seed)
+    else:
+        chosen = checked_indices(_numbers(indices), features.shape[1])
+    size = count if indices is None else len(chosen)
+    out = _beside(Path(folder), f"-{size}.features") if out is None else out
+    kept = _beside(out, ".kept.npy")
+    check_writable(out, overwrite)
+    if kept.exists():
+        if not overwrite:
+            raise InputError(f"{kept} exists already; choose another --out, or pass --overwrite to replace it")
+        _numbers(kept)  # a file that no selection wrote is not replaced
     selected = keep(features, chosen, None if views is None else open_features(views))
     selected.save(out, overwrite=overwrite)
     buffer = io.BytesIO()
@@ -95,9 +101,15 @@ def sweep_folders(
     return found
 
 
+def _beside(path: Path, ending: str) -> Path:
+    """Return the path of a neighbour: the same name with another ending than `.features`."""
+    path = path.resolve() if path.name in ("", "..") else path  # such as ".", which has no name
+    return path.with_name(f"{path.name.removesuffix('.features')}{ending}")
+
+
 def _numbers(path: Path) -> Any:
-    with read_errors_as_input_errors(path):
+    with read_errors_as_input_errors(path), path.open("rb") as file:
         try:
-            return np.load(path, allow_pickle=False)
-        except (ValueError, EOFError) as error:
+            return np.lib.format.read_array(file, allow_pickle=False)
+        except ValueError as error:
             raise InputError(f"{path} is not a plain NumPy array, expected feature indices") from error

@@ -66,7 +66,7 @@ def keep(features: Features, chosen: Any, views: Features | None = None) -> Feat
             raise InputError(f"keep: the selector {found}, expected {features.shape[1]}, the number of features")
         by, columns = repr(selector), selector.get_support(indices=True)
     else:
-        by, columns = "indices", _checked(chosen, features.shape[1])
+        by, columns = "indices", checked_indices(chosen, features.shape[1])
     selected = {"by": by, "kept": columns.tolist(), "of": features.shape[1]}
     before = features.provenance.get("selected")
     return features.with_columns(columns, {"selected": selected if before is None else {**selected, "before": before}})
@@ -87,8 +87,8 @@ def fitted(selector: Any, features: Features, views: Features | None = None) -> 
     return own.fit(codes, features.labels[known])
 
 
-def _checked(chosen: Any, features: int) -> Array:
-    """Return the indices of features, which must be distinct."""
+def checked_indices(chosen: Any, features: int) -> Array:
+    """Return the indices of features, given as such or as a mask; they must be distinct."""
     columns = np.asarray(chosen)
     if columns.dtype == bool and columns.shape == (features,):
         columns = np.flatnonzero(columns)

@@ -122,6 +122,29 @@ def test_an_interruption_after_the_fit_keeps_the_earlier_features_and_the_run_re
     assert (here / "runs/x/model/config.json").is_file()
 
 
+def test_a_resumed_run_does_not_replace_features_of_another_run(here):
+    def convert(kind):
+        convert_file("d.npy", here / "runs/y", embedding=kind(**SMALL), progress=False)
+
+    with pytest.raises(KeyboardInterrupt):
+        convert(InterruptedAfterFit)
+    shutil.copytree(here / "runs/x.features", here / "runs/y.features")
+    before = content(here)
+    with pytest.raises(InputError, match=r"y\.features holds features already"):
+        convert(NonNegativeEmbedding)
+    assert content(here) == before
+    shutil.rmtree(here / "runs/y.features")
+    convert(NonNegativeEmbedding)
+
+
+def test_only_features_are_replaced(nonneg, here):
+    (here / "runs/y.features").mkdir()
+    (here / "runs/y.features/note.txt").touch()
+    code, error = nonneg("convert", "d.npy", "--out", "runs/y", "--overwrite", *OPTIONS)
+    assert code == 2 and "y.features holds other files (note.txt)" in error
+    assert not (here / "runs/y").exists()
+
+
 def test_hidden_files_of_an_interrupted_save_are_no_obstacle(here):
     (here / "runs/y.features").mkdir()
     (here / "runs/y.features/.lock").touch()

@@ -213,7 +213,7 @@ def test_the_command_writes_renamed_and_reordered_features(nonneg, tmp_path, aga
     assert found.names == {0: "zero"} and found.id(0) == IDS[-1]
     np.testing.assert_array_equal(found.codes, again[::-1][:, [2, 4, 5, 0, 3, 1]])
     code, _, output = nonneg("a", "c", "--carry-names", "--out", "new.features")
-    assert code == 2 and "new.features exists already" in output
+    assert code == 2 and "new.features holds features already" in output
     code, _, _ = nonneg("a", "c", "--carry-names", "--out", "new.features", "--overwrite")
     assert code == 0 and Features.load(tmp_path / "new.features").names == {2: "zero"}
 
@@ -237,3 +237,11 @@ def test_bad_input_is_one_sentence_and_writes_nothing(nonneg, arguments, message
     code, _, output = nonneg(*arguments)
     assert code == 2 and output.startswith("nonneg: ") and output.count("\n") == 1 and message in output
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_command_replaces_nothing_but_features(nonneg, tmp_path):
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "note.txt").write_text("not written by nonneg")
+    code, _, output = nonneg("a", "c", "--reorder", "--out", "others", "--overwrite")
+    assert code == 2 and "others holds other files (note.txt)" in output
+    assert [path.name for path in (tmp_path / "others").iterdir()] == ["note.txt"]

@@ -1,5 +1,7 @@
 """The command `nonneg select`."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,11 @@ def nonneg(monkeypatch, command, tmp_path, labelled):
     for name, features in zip(("train", "test"), labelled, strict=True):
         features.save(f"{name}.features")
         (tmp_path / name).mkdir()  # a run with its features beside it
+    np.save("one.npy", 1)
+    np.savez("some.npz", kept=[1, 2])
+    Path("others").mkdir()
+    for other in ("others/note.txt", "taken.kept.npy"):
+        Path(other).write_text("not written by nonneg")
 
     return command
 
@@ -38,10 +45,10 @@ def test_the_command_overwrites_only_with_the_flag(nonneg, tmp_path):
     assert nonneg("select", "train.features", "--keep", "4", "--out", "some.features", "--overwrite")[0] == 0
     assert (tmp_path / "some.kept.npy").is_file()
     code, _, output = nonneg("select", "train.features", "--keep", "3", "--out", "some.features")
-    assert code == 2 and "some.features exists already" in output
+    assert code == 2 and "some.features holds features already" in output
     (tmp_path / "other.kept.npy").mkdir()
     code, _, output = nonneg("select", "train.features", "--keep", "3", "--out", "other.features", "--overwrite")
-    assert code == 2 and "other.kept.npy exists already" in output and not (tmp_path / "other.features").exists()
+    assert code == 2 and "other.kept.npy cannot be read" in output and not (tmp_path / "other.features").exists()
 
 
 def test_sepin_uses_a_second_view(nonneg, labelled, tmp_path):
@@ -76,14 +83,19 @@ def test_the_command_compares_selectors(nonneg, tmp_path):
     ("arguments", "message"),
     [
         ((), "neither --keep nor --indices"),
-        (("--keep", "17"), "n_features_to_select is 17"),
-        (("--keep", "0"), "n_features_to_select is 0"),
+        (("--keep", "17"), "--keep is 17"),
+        (("--keep", "0"), "--keep is 0"),
         (("--keep", "2", "--by", "random", "--seed", "-1"), "seed is -1"),
         (("--test", "test", "--seed", "-1"), "seed is -1"),
         (("--keep", "2", "--keep", "3"), "--keep"),
         (("--keep", "2", "--indices", "a.npy"), "both --keep and --indices"),
         (("--indices", "a.npy"), "a.npy"),
         (("--indices", "test.features/meta.json"), "meta.json"),
+        (("--indices", "one.npy"), "indices are int64 of shape ()"),
+        (("--indices", "some.npz"), "some.npz"),
+        (("--keep", "2", "--out", "others", "--overwrite"), "others holds other files (note.txt)"),
+        (("--keep", "2", "--out", "others/note.txt", "--overwrite"), "others/note.txt is a file"),
+        (("--keep", "2", "--out", "taken.features", "--overwrite"), "taken.kept.npy"),
         (("--indices", "a.npy", "--by", "variance"), "--by"),
         (("--keep", "2", "--by", "sepin"), "--views is missing"),
         (("--keep", "2", "--views", "test"), "--views is test"),
@@ -99,3 +111,16 @@ def test_bad_input_is_one_sentence_and_writes_nothing(nonneg, arguments, message
     code, _, output = nonneg("select", "train.features", *arguments)
     assert code == 2 and output.startswith("nonneg: ") and output.count("\n") == 1 and message in output
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_features_of_the_current_folder_are_selected_and_written_beside_it(nonneg, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path / "train.features")
+    code, _, error = nonneg("select", ".", "--keep", "4")
+    assert code == 0, error
+    assert Features.load(tmp_path / "train-4.features").shape == (200, 4) and (tmp_path / "train-4.kept.npy").is_file()
+
+
+def test_a_mask_of_features_names_the_folder_by_their_number(nonneg, tmp_path):
+    np.save("mask.npy", np.arange(16) < 3)
+    assert nonneg("select", "train.features", "--indices", "mask.npy")[0] == 0
+    assert Features.load(tmp_path / "train-3.features").shape == (200, 3)

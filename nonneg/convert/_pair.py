@@ -110,10 +110,9 @@ class NonNegativePair(HeadsEstimator):
         self.report_a_, self.report_b_ = (report_on(side.head, side.rows) for side in fit.sides)
         self.n_iter_ = fit.done
         for side, found in names.items():
+            self.__dict__.pop(f"feature_names_in{side}_", None)  # of an earlier fit
             if found is not None:
                 setattr(self, f"feature_names_in{side}_", found)
-            elif hasattr(self, f"feature_names_in{side}_"):  # of an earlier fit
-                delattr(self, f"feature_names_in{side}_")
         return self
 
     def transform_a(self, A: Any) -> sp.csr_array:
@@ -171,7 +170,9 @@ class _PairFit:
     def __init__(self, a: Rows, b: Rows, config: FitConfig) -> None:
         self.config = config
         self.sides = [Fit(rows, None, config) for rows in (a, b)]
-        # Both fits drew the same samples for their initialisation, so feature i means the same in both.
+        # Both fits drew the same samples for their initialisation, so feature i means the same in both. Their noise
+        # must differ: with shared noise, partners would be found by it.
+        self.sides[1].noise.manual_seed(config.seed + 1)
         parameters = [p for side in self.sides for p in side.head.parameters()]
         self.log_scales = [side.log_scale for side in self.sides]
         self.optimiser = torch.optim.Adam([*parameters, *self.log_scales], config.learning_rate, (0.9, 0.99))

@@ -38,6 +38,12 @@ def test_the_same_seed_gives_the_same_codes(modalities):
     assert (first != second).nnz == 0
 
 
+def test_the_two_sides_get_different_noise(modalities):
+    A = modalities[0]
+    pair = NonNegativePair(**SMALL | {"max_iter": 2}).fit(A, A)
+    assert float((pair.head_a_.weight - pair.head_b_.weight).abs().mean()) > 1e-4  # more than rounding
+
+
 def test_wrong_shapes_and_parameters_are_named(modalities):
     A, B = modalities
     with pytest.raises(ValueError, match="A has 500 rows and B 10"):

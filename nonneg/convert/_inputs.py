@@ -152,18 +152,34 @@ def _pictures(media: str, rows: int, ids: Sequence[str] | None, vectors: str, pr
         if len(order) != rows:
             raise InputError(f"{media} holds {len(source)} images, expected {rows}, one per row of {vectors}")
     else:
-        places = {Path(name).stem: i for i, name in enumerate(names)} | {n: i for i, n in enumerate(names)}
-        places |= {Path(name).name: i for i, name in enumerate(names)}
-        missing = next((value for value in ids if value not in places), None)
-        if missing is not None:
-            raise InputError(f"{media} holds no image named {missing!r}, expected one per id")
-        order = np.array([places[value] for value in ids])
+        order = np.array(_by_id(names, ids, media))
     shape = (rows, *source.samples.shape[1:])
     with tempfile.TemporaryFile() as file:  # deleted when the array is no longer used
         pixels = np.memmap(file, np.uint8, "w+", shape=shape)
     for start in range(0, rows, 256):
         pixels[start : start + 256] = source.samples[order[start : start + 256]]
     return pixels
+
+
+def _by_id(names: Sequence[str], ids: Sequence[str], media: str) -> list[int]:
+    """The positions of the images with these ids: an id is an image's path, or its file name with or without ending.
+
+    Example:
+        >>> _by_id(["a/1.png", "a/2.png", "b/2.png"], ["b/2.png", "1"], "photos")
+        [2, 0]
+    """
+    places: dict[str, list[int]] = {}
+    for form in (str, lambda name: Path(name).name, lambda name: Path(name).stem):  # the exact ones come first
+        named: dict[str, list[int]] = {}
+        for place, name in enumerate(names):
+            named.setdefault(form(name), []).append(place)
+        places = named | places
+    for value in ids:
+        if (found := len(places.get(value, ()))) != 1:
+            raise InputError(
+                f"{media} holds {f'{found} images' if found else 'no image'} named {value!r}, expected one"
+            )
+    return [places[value][0] for value in ids]
 
 
 def _in_order(names: Sequence[str], rows: int) -> list[int]:

@@ -92,6 +92,26 @@ def test_images_are_matched_by_id_or_by_order(files, clusters):
         convert_file(f"{files}/v.npz:x", files / "c", media=str(folder), progress=False)
 
 
+def test_an_id_names_one_image_by_its_path_or_file_name(files):
+    rows = 300
+    for folder in ("a", "b"):
+        (files / "images" / folder).mkdir(parents=True)
+    for i in range(rows):
+        Image.new("RGB", (8, 8), (i % 256, 0, 0)).save(files / "images" / "a" / f"s{i}.png")
+    Image.new("RGB", (8, 8), "blue").save(files / "images" / "b" / "s7.png")
+
+    def pictures(ids):
+        (files / "names.txt").write_text("\n".join(ids))
+        return open_inputs(
+            f"{files}/v.npz:x", ids=f"{files}/names.txt", media=str(files / "images"), progress=False
+        ).pixels
+
+    exact = [f"a/s{i}.png" if i == 7 else f"s{i}" for i in range(rows)]
+    assert pictures(exact)[7, 4, 4].tolist() == [7, 0, 0]
+    with pytest.raises(InputError, match="2 images named 's7'"):
+        pictures([f"s{i}" for i in range(rows)])
+
+
 def test_a_killed_run_resumes_to_the_same_weights(files, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     settings = ["--n-components", "64", "--max-active", "4", "--max-iter", "400", "--batch-size", "300"]

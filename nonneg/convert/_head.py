@@ -116,7 +116,11 @@ class FitReport:
 def report_on(head: Head, rows: Rows) -> FitReport:
     """Report on the features of a head, on the rows of its fit."""
     total = len(rows)
-    picked = torch.arange(total) if total <= _REPORTED else torch.linspace(0, total - 1, _REPORTED).long()
+    picked = (
+        torch.arange(total)
+        if total <= _REPORTED
+        else torch.linspace(0, total - 1, _REPORTED, dtype=torch.float64).long()
+    )
     is_active = active(encoded(head, Rows(rows.take(picked), device=head.weight.device)))
     per_feature, per_row = (np.asarray(is_active.sum(axis=axis)) for axis in (0, 1))
     live = int((per_feature > 0).sum())

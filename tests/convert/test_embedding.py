@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nonneg import InputError, metrics
 from nonneg.convert import NonNegativeEmbedding, neighbours_kept
+from nonneg.convert._head import Head, report_on
 
 SMALL = {"n_components": 48, "max_active": 6, "max_iter": 80, "random_state": 0}
 
@@ -309,3 +310,17 @@ def test_tensors_are_checked():
         NonNegativeEmbedding(**SMALL).fit(X)
     with pytest.raises(ValueError, match=r"X has shape \(5,\)"):
         NonNegativeEmbedding(**SMALL).fit(torch.ones(5))
+
+
+def test_a_report_on_very_many_rows_reads_only_rows_that_exist():
+    class Many:
+        """More rows than float32 can number."""
+
+        def __len__(self):
+            return 2**24 + 4
+
+        def take(self, rows):
+            assert int(rows.min()) >= 0 and int(rows.max()) == len(self) - 1
+            return torch.ones(len(rows), 2)
+
+    assert report_on(Head(2, 3, None), Many()).rows == 20_000

@@ -107,7 +107,10 @@ def split_rows(labels: Any, rows: Rows, seed: int = 0) -> tuple[Rows, Rows]:
     several = rows[~single]
     size = max(math.ceil(_TEST_SHARE * len(several)), int((counts > 1).sum()))
     fit, kept = train_test_split(several, test_size=size, stratify=labels[several], random_state=seed)
-    return np.sort(np.concatenate((fit, rows[single]))), np.sort(kept)
+    # The shares of rare classes are rounded, often to none.
+    missing = fit[~np.isin(labels[fit], labels[kept])]
+    moved = missing[np.unique(labels[missing], return_index=True)[1]]
+    return np.setdiff1d(np.concatenate((fit, rows[single])), moved), np.sort(np.concatenate((kept, moved)))
 
 
 def sample_digest(features: Features) -> str:

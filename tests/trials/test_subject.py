@@ -38,6 +38,12 @@ def test_every_class_with_two_samples_is_in_both_parts(tmp_path):
     assert set(train.labels) == set(test.labels) == set(range(20))
 
 
+def test_every_rare_class_with_two_samples_is_in_both_parts(tmp_path):
+    train, test = divided(tmp_path, np.r_[np.zeros(94, int), 1, 1, 2, 2, 3, 3])
+    assert set(train.labels) == set(test.labels) == {0, 1, 2, 3}
+    assert not set(train.ids) & set(test.ids) and len(train) + len(test) == 100
+
+
 @pytest.mark.parametrize("labels", [np.arange(50), np.full(50, -1), np.r_[np.full(49, -1), 3]])
 def test_data_without_two_samples_of_a_class_is_divided_at_random(tmp_path, labels):
     train, test = divided(tmp_path, labels)

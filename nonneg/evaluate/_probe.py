@@ -47,9 +47,6 @@ class FittedProbe:
     def test(self, features: Features) -> Probe:
         """Evaluate on the labelled samples of other features."""
         require_labels(features, "test")
-        if features.shape[1] != self.train.shape[1]:
-            found = f"train has {self.train.shape[1]} features and test {features.shape[1]}"
-            raise InputError(f"linear_probe: {found}, expected the same number")
         x, y = labelled(features, self.model.weight.device)
         y = labels_as_in(self.train, features, y)
         hits = (self.classes[self.model.predict(self.standardise(x))] == y).cpu().numpy()
@@ -115,7 +112,12 @@ def labelled(features: Features, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def labels_as_in(train: Features, test: Features, y: Tensor) -> Tensor:
-    """Return the labels of `test` as numbers of `train`: classes are matched by name if both have names."""
+    """Return the labels of `test` as numbers of `train`: classes are matched by name if both have names.
+
+    Features of different widths are not of one model and raise an error.
+    """
+    if train.shape[1] != test.shape[1]:
+        raise InputError(f"train has {train.shape[1]} features and test {test.shape[1]}, expected the same number")
     names, others = train.label_names, test.label_names
     if not names or not others or names == others:
         return y

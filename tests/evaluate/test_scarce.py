@@ -84,3 +84,9 @@ def test_neighbours_vote_as_in_scikit_learn(split):
     assert np.array_equal(neighbour_hits(*names, k=15, temperature=0.1), hits)
     with pytest.raises(InputError, match="k is 0"):
         neighbour_hits(train, test, k=0)
+
+
+def test_neighbours_of_another_width_are_rejected():
+    narrow, wide = (Features(np.ones((4, width), np.float32), labels=[0, 0, 1, 1]) for width in (2, 3))
+    with pytest.raises(InputError, match="train has 2 features and test 3"):
+        neighbour_hits(narrow, wide)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,8 @@ def prepare_trial(
     if on_gpu:
         own.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     # A graph keeps its memory while test samples are embedded, and other libraries' networks may wait for the device.
-    is_recordable = on_gpu and _sample_bytes(train) <= _SMALL_SAMPLE and not config.has_foreign_encoder
+    is_small = _sample_bytes(train) <= _SMALL_SAMPLE and not isinstance(train.samples[np.zeros(1, int)], dict | tuple)
+    is_recordable = on_gpu and is_small and not config.has_foreign_encoder
     precision: Precision = "bf16-mixed" if on_gpu else "32-true"
     return Trial(name, own, train, test, rows, int(labels.max()) + 1, config, place, precision, is_recordable)
 
@@ -199,19 +201,20 @@ class _Batches:
         self.together = most if trial.device.type == "cuda" else 1
         self.config.modality.to(trial.device)
 
-    def of(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+    def of(self, epoch: int) -> Iterator[tuple[Any, Tensor]]:
         """Yield the inputs and labels of each step of an epoch."""
         order = self.rows[epoch_order(len(self.rows), self.config.seed, epoch)][: self.per_epoch * self.size]
         coming = self.feed.batches(order.view(self.per_epoch, self.size), epoch)
         while batches := list(islice(coming, self.together)):
             parts = zip(*(arrays_of(batch.content) for batch in batches), strict=True)
             joined = iter([torch.cat(part) for part in parts])
-            content = map_arrays(partial(_next, joined), batches[0].content)
+            content = map_arrays(partial(next, joined), batches[0].content)
             samples = torch.cat([batch.samples for batch in batches])
-            drawn = self.config.modality.draw_views(content, samples, self.config.seed, epoch, 1, torch.float32)
-            for batch, inputs in zip(batches, self.frozen(drawn).split(self.size), strict=True):
+            views = self.config.modality.draw_views(content, samples, self.config.seed, epoch, 1, torch.float32)
+            inputs = self.frozen(views)
+            for place, batch in enumerate(batches):
                 assert batch.labels is not None  # checked in prepare_trial
-                yield inputs, batch.labels
+                yield map_arrays(itemgetter(slice(place * self.size, (place + 1) * self.size)), inputs), batch.labels
 
 
 def linear_head(width: int, classes: int) -> nn.Linear:
@@ -228,10 +231,6 @@ def correctly_predicted(head: nn.Module, codes: Tensor, labels: Tensor) -> Tenso
     hits: Tensor = head.eval()(codes).argmax(1) == labels
     head.train()
     return hits
-
-
-def _next(joined: Iterator[Tensor], _: Tensor) -> Tensor:
-    return next(joined)
 
 
 def _sample_bytes(source: Source) -> int:

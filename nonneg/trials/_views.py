@@ -46,5 +46,10 @@ def embed_view(model: Model, source: Source, view: int = 0, seed: int = 0) -> di
     """
     own = copy.copy(model)
     own.config = replace(model.config, modality=_OneView(model.modality, view, seed))
-    numbered = replace(source, samples=ChangedRows(source.samples, lambda batch, rows: (batch, rows)))
-    return {str(layer): features for layer, features in own.embed(numbered, "both", media=False).items()}
+
+    def numbered(batch: Any, rows: Any) -> Any:
+        loaded = model.modality.load_views(source, torch.from_numpy(rows)[None], seed, 0, view + 1)
+        return batch if loaded is None else next(loaded), rows
+
+    changed = replace(source, samples=ChangedRows(source.samples, numbered))
+    return {str(layer): features for layer, features in own.embed(changed, "both", media=False).items()}

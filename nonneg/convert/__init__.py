@@ -9,6 +9,7 @@ from nonneg.convert._explanation import Contribution, Explanation, WhatIf
 from nonneg.convert._inputs import Inputs, open_inputs
 from nonneg.convert._neighbours import neighbours_kept
 from nonneg.convert._pair import NonNegativePair
+from nonneg.convert._rows import have_one_direction
 from nonneg.convert._run import Converted, convert_file
 from nonneg.convert._verify import verify
 
@@ -28,6 +29,7 @@ __all__ = [
     "WhatIf",
     "checked_config",
     "convert_file",
+    "have_one_direction",
     "neighbours_kept",
     "open_inputs",
     "verify",

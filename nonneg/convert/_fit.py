@@ -41,7 +41,7 @@ class Fit:
         self.done = 0
         self.seen_active = torch.zeros(config.n_components, device=self.device)
         sample = rows.take(torch.randperm(len(rows), generator=self.chance)[: max(4096, config.n_components)])
-        if have_one_direction(sample, sample[0]):
+        if have_one_direction(sample):
             raise InputError(
                 f"all {len(sample)} rows have the same direction (n_features={rows.width}), expected different"
                 " directions, by which vectors are compared"

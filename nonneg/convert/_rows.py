@@ -53,7 +53,9 @@ class Rows:
     def _tensor(self, part: Any, rows: Tensor | slice) -> Tensor:
         if isinstance(part, Tensor):
             wanted = rows.to(part.device) if isinstance(rows, Tensor) else rows
-            return within_range(part[wanted].detach(), self.dtype).to(self.device, self.dtype)
+            found = part[wanted].detach()
+            # Only directions matter: numbers that float32 cannot hold are scaled before they are converted.
+            return (unit(found) if found.dtype == torch.float64 else found).to(self.device, self.dtype)
         # A copy, because torch warns about read-only memory maps.
         block = np.array(part[rows.numpy() if isinstance(rows, Tensor) else rows])
         kind = np.float64 if self.dtype == torch.float64 else np.float32
@@ -66,22 +68,7 @@ def unit(x: Tensor) -> Tensor:
     return units
 
 
-def within_range(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Divide rows that are too large or too small for `dtype` by their largest entry; only directions matter.
-
-    Example:
-        >>> within_range(torch.tensor([[3e40, 4e40], [3.0, 4.0]], dtype=torch.float64), torch.float32).tolist()
-        [[0.75, 1.0], [3.0, 4.0]]
-    """
-    limits = torch.finfo(dtype)
-    if not x.is_floating_point() or torch.finfo(x.dtype).max <= limits.max:
-        return x
-    largest = x.abs().amax(1, keepdim=True)
-    is_small = (largest < limits.tiny / limits.eps) & (largest > 0)
-    is_beyond = ((largest > limits.max) & largest.isfinite()) | is_small
-    return x / torch.where(is_beyond, largest, 1.0)
-
-
-def have_one_direction(x: Tensor, first: Tensor) -> bool:
-    """Whether unit rows `(rows, width)` have the direction of `first`, `(width,)`, up to rounding."""
-    return bool((torch.linalg.vector_norm(x - first, dim=1) < _ROUNDING).all())
+def have_one_direction(x: Tensor, first: Tensor | None = None) -> bool:
+    """Whether unit rows `(rows, width)` have the direction of `first`, or of their first row, up to rounding."""
+    distances = torch.linalg.vector_norm(x - (x[0] if first is None else first), dim=1)
+    return bool((distances < _ROUNDING).all())

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+import torch
 from rich.console import Console
 
 from nonneg import metrics
 from nonneg.codes import active, row_lengths, unit_rows
-from nonneg.convert import NonNegativeEmbedding, checked_config, neighbours_kept
+from nonneg.convert import NonNegativeEmbedding, checked_config, have_one_direction, neighbours_kept
 from nonneg.errors import InputError
 from nonneg.evaluate import open_features
 from nonneg.labels import UNLABELLED, is_labelled, label_numbers
@@ -19,10 +20,10 @@ from nonneg.models import load
 from nonneg.runs import kind_of
 from nonneg.studies._diagnosis import Conversion, Diagnosis, FeatureStatistics, Finding
 from nonneg.studies._findings import classify_axes, classify_conversion, findings_for, margin_for, verdict_for
-from nonneg.studies._held_out import are_parallel, probe_held_out
+from nonneg.studies._held_out import probe_held_out
 from nonneg.tables import open_vectors, read_column
 from nonneg.training import load_recipe
-from nonneg.trials import test_source
+from nonneg.trials import open_training_data, test_source
 
 Array = npt.NDArray[Any]
 
@@ -99,7 +100,7 @@ def diagnose(
 def examine(subject: str, labels: str | None = None, **settings: Any) -> Diagnosis:
     """Diagnose a file of vectors, a features folder, a run of `nonneg convert` or a trained run.
 
-    For a trained run, the features of its test images are diagnosed, or of all images if its data has no splits.
+    For a trained run, the features of its test samples are diagnosed, or of all samples if its data has no splits.
 
     Args:
         subject: its path; `file.npz:name` for a file with several arrays.
@@ -119,7 +120,8 @@ def _open(subject: str) -> tuple[Any, Any]:
         return open_vectors(subject), None
     if kind == "trained run":
         model, config = load(subject), load_recipe(str(Path(subject) / "config.toml"))
-        features = model.embed(test_source(model, config.data), media=False)
+        source = open_training_data(subject, None, config.data, lambda name: test_source(model, name))
+        features = model.embed(source, media=False)
     else:
         features = open_features(subject)
     return features.codes, None if features.labels is None else np.asarray(features.labels)
@@ -210,7 +212,7 @@ def _examine(
     drawn = drawn if sp.issparse(x) else drawn[:at_once]
     z, labels = _float32(x[drawn]), None if y is None else y[drawn]
     whole = _dense(z[:at_once])
-    if are_parallel(unit_rows(whole)):
+    if have_one_direction(torch.from_numpy(unit_rows(whole))):
         raise InputError(f"{name} has rows that all point in one direction, expected rows that differ")
     given, rotated = _statistics(z, labels), _statistics(_rotate(z, rng), labels)
     return {
@@ -302,6 +304,7 @@ def _compare(embedding: NonNegativeEmbedding, x: Any, y: Array | None, fitted: A
         neighbours=k,
         neighbours_kept=neighbours_kept(before, after, k=k),
         neighbours_by_chance=k / (len(held_out) - 1),
+        labelled_rows=0 if y is None else int((y[held_out] >= 0).sum()),
     )
     if y is None or max(before.shape[1], after.shape[1]) > _MAX_PROBE_WIDTH:
         return conversion

@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nonneg.codes import row_lengths, unit_rows
+from nonneg.codes import unit_rows
+from nonneg.convert import have_one_direction
 from nonneg.errors import InputError
 from nonneg.evaluate import Probe, linear_probe
 from nonneg.features import Features
@@ -17,7 +18,6 @@ from nonneg.studies._peers import Array
 _MIN_ROWS = 50
 _MIN_PART = 10
 _MAX_TRAIN, _MAX_TEST = 20_000, 5_000  # defaults: the other methods and recall@1 do not scale beyond
-_ROUNDING = 1e-6  # how far apart two parallel unit rows can be in float32
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def split_rows(vectors: Any, pairs: Any, labels: Any, train_rows: int | None, te
             if seen < least:
                 raise InputError(f"labels has {seen} classes on the {len(rows)} {name} rows, expected {least} or more")
     to_fit = _unit_rows(x, train, "vectors")
-    if are_parallel(to_fit):
+    if have_one_direction(torch.from_numpy(to_fit)):
         raise InputError(f"vectors has the same direction on all {len(train)} train rows, expected different ones")
     return Split(
         train=to_fit,
@@ -62,24 +62,15 @@ def split_rows(vectors: Any, pairs: Any, labels: Any, train_rows: int | None, te
     )
 
 
-def are_parallel(units: npt.NDArray[Any]) -> bool:
-    """Whether all unit rows point in the same direction, up to rounding."""
-    return bool(row_lengths(units - units[0]).max() < _ROUNDING)
-
-
 def probe_held_out(train: Any, train_labels: Any, test: Any, test_labels: Any) -> Probe | None:
     """Return `linear_probe` fitted on some rows and evaluated on others, or None if too few rows are labelled.
-
-    A class with a single train row cannot be split for validation: that row is not used.
 
     Args:
         train, test: `(rows, features)`, NumPy or SciPy sparse.
         train_labels, test_labels: `(rows,)` integers, -1 for unlabelled rows.
     """
-    classes, counts = np.unique(train_labels, return_counts=True)
-    usable = np.where(np.isin(train_labels, classes[counts > 1]), train_labels, -1)
     try:
-        return linear_probe(Features(train, labels=usable), Features(test, labels=test_labels))
+        return linear_probe(Features(train, labels=train_labels), Features(test, labels=test_labels))
     except InputError:
         return None
 

@@ -10,6 +10,7 @@ from nonneg.trials._subject import (
     is_run,
     open_run,
     open_subject,
+    open_training_data,
     split_sources,
     test_source,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "measure_subject",
     "open_run",
     "open_subject",
+    "open_training_data",
     "split_sources",
     "test_source",
 ]

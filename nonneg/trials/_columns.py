@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from os import fspath
 from pathlib import Path
 
 from nonneg.errors import InputError
@@ -11,8 +12,8 @@ from nonneg.trials._subject import is_run, open_subject
 
 
 def open_columns(
-    subjects: Sequence[Features | str],
-    train: Sequence[Features | str],
+    subjects: Sequence[Features | str | Path],
+    train: Sequence[Features | str | Path],
     labels: str | None,
     train_labels: str | None,
     data: str | None,
@@ -25,6 +26,9 @@ def open_columns(
     """
     if not subjects:
         raise InputError("no subject is given, expected a run, features or a file of vectors to measure")
+    subjects, train = (
+        [each if isinstance(each, Features) else fspath(each) for each in given] for given in (subjects, train)
+    )
     for name, given in (("train", train), ("names", names)):
         if given and len(given) != len(subjects):
             raise InputError(f"{name} has {len(given)} entries, expected {len(subjects)}, one per subject")
@@ -96,8 +100,8 @@ def _short_names(subjects: Sequence[Features | str]) -> list[str]:
     """The last parts of the paths, numbered if they are the same."""
     names: list[str] = []
     for subject in subjects:
-        first = "features" if isinstance(subject, Features) else _paths(subject)[0].rstrip("/").rpartition("/")[2]
-        name = first.removesuffix(".features")
+        first = Path("features" if isinstance(subject, Features) else _paths(subject)[0])
+        name = (first.name or str(first)).removesuffix(".features")
         same = sum(other.partition(" #")[0] == name for other in names)
         names.append(f"{name} #{same + 1}" if same else name)
     return names

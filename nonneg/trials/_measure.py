@@ -22,8 +22,8 @@ PARTS = (*USUAL_PARTS, *run_parts(_PROBE_EPOCHS, _FINE_TUNE_EPOCHS))
 
 
 def measure(
-    *subjects: Features | str,
-    train: Sequence[Features | str] = (),
+    *subjects: Features | str | Path,
+    train: Sequence[Features | str | Path] = (),
     labels: str | None = None,
     train_labels: str | None = None,
     data: str | None = None,

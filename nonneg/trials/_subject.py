@@ -1,7 +1,9 @@
 """Opening what can be measured: a trained run with its data, a features folder, a file of vectors."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -73,7 +75,9 @@ def open_run(path: str, data: str | None = None, device: str | None = None) -> T
     """
     config = load_recipe(str(Path(path) / "config.toml"))
     model = load(path).to(choose_device(device))
-    sources = split_sources(model, data or config.data)
+    sources: tuple[Source, Source] = open_training_data(
+        path, data, config.data, lambda name: split_sources(model, name)
+    )
     train, test = (embed_layers(model, source) for source in sources)
     known = [0 if source.labels is None else int(is_labelled(source.labels).sum()) for source in sources]
     protocol = f"probes fitted on {sources[0].name} ({known[0]:,} labelled samples) and evaluated on {sources[1].name}"
@@ -97,6 +101,19 @@ def open_run(path: str, data: str | None = None, device: str | None = None) -> T
         train_source=sources[0],
         test_source=sources[1],
     )
+
+
+def open_training_data(run: str, data: str | None, own: str, opened: Callable[[str], Any]) -> Any:
+    """Return what `opened` makes of data, or of a run's own: that may have moved, or have been an array in Python."""
+    try:
+        return opened(data or own)
+    except InputError as error:
+        if data or Path(own).exists():
+            raise
+        raise InputError(
+            f"{run} was trained on {own!r}, which cannot be opened again; give measure other data (--data), or embed"
+            " samples with nonneg embed and use those features"
+        ) from error
 
 
 def embed_layers(model: Model, source: Source) -> dict[str, Features]:

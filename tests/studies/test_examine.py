@@ -33,12 +33,19 @@ def test_files_features_folders_and_runs_are_examined(vectors):
     assert examine(f"{folder}/x", **QUICK).given == of_file.given
 
 
-def test_the_test_images_of_a_trained_run_are_embedded(tmp_path):
+def test_the_test_samples_of_a_trained_run_are_embedded(tmp_path):
     config = dataclasses.replace(load_recipe("digits"), epochs=1, warmup_epochs=1)
     run = train(config, tmp_path / "run", progress=False)
     found = examine(str(run), **QUICK)
     assert found.features == config.features and found.classes == 10 and found.negative == 0
     assert found.rows == 397
+
+
+def test_a_run_trained_on_an_array_cannot_be_examined(tmp_path):
+    config = dataclasses.replace(load_recipe("digits"), epochs=1, warmup_epochs=0, batch_size=32)
+    run = train(config, tmp_path / "run", source=np.zeros((64, 8, 8, 1), np.uint8), progress=False)
+    with pytest.raises(InputError, match=r"run was trained on 'array.*nonneg embed"):
+        examine(str(run), **QUICK)
 
 
 def test_labels_of_the_wrong_length_and_empty_folders_are_rejected(vectors, tmp_path):

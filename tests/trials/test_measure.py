@@ -327,3 +327,22 @@ def test_the_mutual_information_gap_is_measured_where_factors_are_known(tmp_path
     for binning in ("equal-width", "zero-quantiles"):
         (value,) = found.values("shapes", (f"mutual_information_gap_{binning}", "projector"))
         assert 0 <= value <= 1
+
+
+def test_a_run_trained_on_an_array_asks_for_data(tmp_path):
+    images = open_source("digits", "train").samples[:64]
+    recipe = dataclasses.replace(load_recipe("digits"), epochs=1, warmup_epochs=0, batch_size=32, accelerator="cpu")
+    run = str(train(recipe, tmp_path / "run", source=images, progress=False))
+    with pytest.raises(InputError, match=r"run was trained on 'array.*--data"):
+        measure(run, parts=["structure"], progress=False)
+    with pytest.raises(InputError, match="data is 'nowhere'"):
+        measure(run, data="nowhere", parts=["structure"], progress=False)
+    found = measure(run, data="digits", parts=["structure"], progress=False)
+    assert found.values("run", ("features", "projector")) == [recipe.features]
+
+
+def test_paths_are_given_as_strings_or_as_path_objects(tmp_path):
+    for name, seed in (("known", 0), ("tested", 1)):
+        clusters(seed).save(tmp_path / f"{name}.features")
+    found = measure(tmp_path / "tested.features", train=[tmp_path / "known.features"], parts=["probe"], progress=False)
+    assert found.values("tested", PROBE) == [linear_probe(clusters(0), clusters(1)).accuracy]

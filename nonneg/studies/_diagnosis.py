@@ -59,6 +59,7 @@ class Conversion:
         neighbours: number of nearest neighbours that are compared per held-out row.
         neighbours_kept: share of them that are the same before and after.
         neighbours_by_chance: the share that codes unrelated to the vectors would keep.
+        labelled_rows: number of held-out rows with a label.
         commonest: share of the most common class among the held-out rows.
         probe_before, probe_after: accuracy of the linear probe on the vectors and on the codes.
         probe_difference: `probe_after - probe_before`.
@@ -78,6 +79,7 @@ class Conversion:
     neighbours: int
     neighbours_kept: float
     neighbours_by_chance: float
+    labelled_rows: int = 0
     commonest: float | None = None
     probe_before: float | None = None
     probe_after: float | None = None

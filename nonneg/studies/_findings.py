@@ -43,7 +43,7 @@ def classify_conversion(
 def _beats_guessing(to: Conversion) -> bool:
     """Whether the probe on the vectors beats the most common class by two standard errors."""
     before, commonest = to.probe_before or 0.0, to.commonest or 0.0
-    return before > commonest + 2 * math.sqrt(commonest * (1 - commonest) / to.held_out_rows)
+    return before > commonest + 2 * math.sqrt(commonest * (1 - commonest) / max(1, to.labelled_rows))
 
 
 def _probe_loses(to: Conversion) -> bool:
@@ -51,7 +51,7 @@ def _probe_loses(to: Conversion) -> bool:
 
 
 def _follows_labels_better(given: FeatureStatistics, to: Conversion) -> bool:
-    return (to.statistics.excess or 0.0) - (given.excess or 0.0) > margin_for(to.held_out_rows)
+    return (to.statistics.excess or 0.0) - (given.excess or 0.0) > margin_for(max(1, to.labelled_rows))
 
 
 def _points(share: float | None) -> str:

@@ -1,5 +1,6 @@
 """The doctor describes features with known properties correctly."""
 
+import dataclasses
 import io
 import json
 
@@ -11,7 +12,8 @@ from sklearn.datasets import load_digits
 
 from nonneg import metrics
 from nonneg.convert import NonNegativeEmbedding
-from nonneg.studies import diagnose
+from nonneg.studies import Conversion, FeatureStatistics, diagnose
+from nonneg.studies._findings import classify_conversion
 from tests.studies.conftest import QUICK, clusters, codes, rotation, sentences
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -257,3 +259,27 @@ def test_digits_are_helped_and_their_codes_are_sparse_already():
     readable = diagnose(embedding.fit_transform(X), y, progress=False)
     assert (readable.axes, readable.non_negativity) == ("sparse", "already")
     assert readable.given.excess > pixels.given.excess + 0.2
+
+
+def test_a_probe_beats_guessing_only_by_as_much_as_the_labelled_rows_can_show():
+    plain = FeatureStatistics(sparsity=0.0, kurtosis=3.0)
+    seen = Conversion(
+        fitted_rows=15_000,
+        held_out_rows=5_000,
+        features=64,
+        max_active=8,
+        max_iter=600,
+        dead=0,
+        statistics=plain,
+        neighbours=10,
+        neighbours_kept=0.6,
+        neighbours_by_chance=0.002,
+        labelled_rows=5_000,
+        commonest=0.4,
+        probe_before=0.5,
+        probe_after=0.3,
+        probe_difference=-0.2,
+        probe_error=0.05,
+    )
+    assert classify_conversion(plain, seen) == "hurts"
+    assert classify_conversion(plain, dataclasses.replace(seen, labelled_rows=30)) == "possible"

@@ -3,7 +3,7 @@
 from nonneg.evaluate._carry import carry_names, match_folders, reordered
 from nonneg.evaluate._logistic import fit_logistic
 from nonneg.evaluate._matching import Matching, aligned, match_features
-from nonneg.evaluate._measurement import Figure, Measured, Measurement, mean_figure, require_table
+from nonneg.evaluate._measurement import Figure, Measured, Measurement, finite_or_none, mean_figure, require_table
 from nonneg.evaluate._naming import Suggestion, suggest_names
 from nonneg.evaluate._neighbours import neighbour_hits
 from nonneg.evaluate._parts import PARTS, Part, measure_features, on_fastest_device
@@ -37,6 +37,7 @@ __all__ = [
     "bootstrap_interval",
     "carry_names",
     "few_labels",
+    "finite_or_none",
     "fit_logistic",
     "fit_probe",
     "is_vector_file",

@@ -110,8 +110,7 @@ class Measured:
         figures = {}
         for line in saved["figures"]:
             value = math.nan if line["value"] is None else line["value"]
-            low_high = None if line["interval"] is None else (line["interval"][0], line["interval"][1])
-            interval = None if low_high is None or None in low_high else low_high
+            interval = None if None in (line["interval"] or [None]) else tuple(line["interval"])
             details = line["form"], None, interval, line.get("variant", "")
             figures[line["key"], line["layer"]] = Figure(line["key"], line["layer"], line["title"], value, *details)
         return cls(

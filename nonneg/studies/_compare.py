@@ -108,8 +108,7 @@ def _measure(name: str, split: Split, settings: Settings) -> tuple[dict[str, flo
         "bytes": metrics.stored_bytes(codes),
         "seconds": seconds,
     }
-    if labels is not None:
-        known = labels >= 0
+    if labels is not None and (known := labels >= 0).any():
         consistency = metrics.class_consistency(codes[known], labels[known])
         figures["consistency"] = consistency.supported
         figures["consistency_floor"] = consistency.floor

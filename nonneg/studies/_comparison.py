@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.table import Table
 
-from nonneg.evaluate import markdown_table, rich_table
+from nonneg.evaluate import finite_or_none, markdown_table, rich_table
 from nonneg.studies._peers import METHODS
 
 
@@ -70,9 +70,9 @@ class Comparison:
         methods = {
             name: {
                 column: {
-                    "mean": _or_none(fmean(values)),
-                    "standard_error": _or_none(_standard_error(values)) if len(values) > 1 else None,
-                    "values": [_or_none(value) for value in values],
+                    "mean": finite_or_none(fmean(values)),
+                    "standard_error": finite_or_none(_standard_error(values)) if len(values) > 1 else None,
+                    "values": [finite_or_none(value) for value in values],
                 }
                 for column, values in row.items()
             }
@@ -111,7 +111,3 @@ def _cell(values: list[float], form: str) -> str:
         return "—"
     text = form.format(mean)
     return f"{text} ± {form.format(_standard_error(values))}" if len(values) > 1 else text
-
-
-def _or_none(value: float) -> float | None:
-    return None if math.isnan(value) else value

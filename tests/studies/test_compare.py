@@ -183,3 +183,22 @@ def test_the_probe_is_a_dash_where_too_few_rows_are_labelled(given):
     few = np.where(np.arange(300) % 50 == 0, kinds, -1)
     table = compare(x, labels=few, embedding=SMALL, methods=["raw"], progress=False)
     assert math.isnan(table.rows["raw"]["probe"][0])
+
+
+def test_a_method_that_sees_only_unlabelled_rows_is_measured_without_labels():
+    x = np.random.default_rng(0).normal(size=(2600, 4)).astype(np.float32)
+    split = split_rows(x, None, np.arange(2600), 500, 2100)
+    labels = np.full(2600, -1)
+    labels[split.train_labels] = np.arange(500) % 2
+    labels[split.test_labels[2000:]] = np.arange(100) % 2  # symmetric NMF sees the 2,000 before them
+    embedding = NonNegativeEmbedding(2, 1, max_iter=1)
+    found = compare(
+        x,
+        labels=labels,
+        embedding=embedding,
+        train_rows=500,
+        test_rows=2100,
+        methods=["raw", "symmetric-nmf"],
+        progress=False,
+    )
+    assert "consistency" in found.rows["raw"] and "consistency" not in found.rows["symmetric-nmf"]

@@ -102,9 +102,10 @@ class Study:
         self.config = dataclasses.replace(recipe, data=plan.data or recipe.data)
 
     def require_data(self) -> None:
-        """Raise an error for missing data before anything is written."""
+        """Raise an error for missing data, or data without labels, before anything is written."""
         for data in (self.config.data, *self.plan.transfer_to, *self.plan.shifted_to):
-            self.config.modality.open(data)
+            if self.config.modality.open(data).labels is None:
+                raise InputError(f"{data} has no labels, expected images in class folders or with labels")
 
     def claim(self, overwrite: bool) -> None:
         """Create the folder, or check that it holds the same plan with at most as many seeds."""
@@ -163,7 +164,7 @@ class Study:
     def write_page(self) -> Path:
         """Write the page from all finished steps."""
         notes = self.page.with_suffix("") / _NOTES
-        text = notes.read_text() if notes.is_file() else ""
+        text = notes.read_text("utf-8") if notes.is_file() else ""
         results = {step: self.read(step) for step, _ in self.steps()}
         return write_page(self.page, self.plan, results, self.store.commits(), text)
 

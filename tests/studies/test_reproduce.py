@@ -242,3 +242,11 @@ def test_the_command_rejects_an_impossible_plan_at_once(arguments, message, comm
     monkeypatch.chdir(tmp_path)
     code, _, errors = command("reproduce", *arguments)
     assert code == 2 and message in errors and not list(tmp_path.iterdir())
+
+
+def test_data_without_labels_is_rejected_before_anything_is_trained(tmp_path):
+    np.save(tmp_path / "images.npy", np.zeros((64, 8, 8), np.uint8))
+    plan = dataclasses.replace(PLAN, data=str(tmp_path / "images.npy"))
+    with pytest.raises(InputError, match=r"images\.npy has no labels"):
+        reproduce(plan, tmp_path / "runs", tmp_path / "digits.md")
+    assert not (tmp_path / "runs").exists()

@@ -45,11 +45,11 @@ def measure(
         train: for features: features to fit probes on, one for each subject; by default 80% of their own rows.
         labels: one label per row, for files of vectors.
         train_labels: the same for --train, if that is a file of vectors.
-        data: images to measure runs on, instead of those they were trained on.
+        data: samples to measure runs on, instead of those they were trained on.
         parts: some of structure, probe, neighbours, few-labels, label-noise (the default), and for runs sepin,
             corruptions, augmented-probe, fine-tuning; or all.
         transfer_to: for runs: other data sets on whose features a probe is fitted and evaluated.
-        shifted_to: for runs: other images of the same classes on which the run's own probe is evaluated.
+        shifted_to: for runs: other samples of the same classes on which the run's own probe is evaluated.
         names: names of the columns.
         probe_epochs: epochs of augmented-probe.
         fine_tune_epochs: epochs of fine-tuning.

@@ -51,15 +51,16 @@ def embed(
 
     Args:
         run: a run's folder, a model's folder, or hub:owner/name.
-        data: digits, shapes, or the path of a folder, tar, Parquet or array of images.
+        data: anything that the model's modality reads; for images digits, shapes, or the path of a folder, tar, Parquet
+            or array of images.
         split: which part of the data: train (everything if the data has no splits) or test.
         layer: the projector's output, the encoder's output, or both in separate folders.
         out: the features' folder; by default next to the run, named after the run and the data.
-        batch_size: samples per batch; by default 1,024, or 4,096 for small images on a GPU.
+        batch_size: samples per batch; by default 1,024, or 4,096 for small samples on a GPU.
         accelerator: device to compute on.
         precision: precision of the forward pass.
-        skip_broken: skip images that cannot be read.
-        media: store the images, or thumbnails of large ones, with the features.
+        skip_broken: skip samples that cannot be read.
+        media: store previews of the samples with the features, such as the images or thumbnails of large ones.
         overwrite: replace earlier features in that folder.
     """
     from nonneg.models import EmbedOptions, embed_data

@@ -39,7 +39,7 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, He
         max_active: maximum number of active features per sample; None for no limit.
         temperature: temperature of the vectors' similarities; None chooses the one at which a sample has about 25
             neighbours in a batch of 512.
-        supervised: treat samples with the same label in `y` as positives. Otherwise `y` is ignored.
+        supervised: treat samples with the same label as positives. Otherwise labels do not affect the fit.
         positive_share: weight of the known positives in a sample's neighbourhood, from 0 to 1.
         noise: size of the noise that codes must be robust to, relative to the vectors' spread.
         max_iter: number of steps, one batch each; the fit takes equally long for any number of rows.

@@ -59,7 +59,7 @@ def _corruptions(subject: TrainedSubject) -> Iterator[Figure]:
                 hits.setdefault((layer, kind), []).append(probe.test(features[layer]).hits)
     for layer in fitted:
         by_kind = {kind: np.mean(hits[layer, kind], axis=0) for kind in corrupted}
-        yield mean_figure("corruptions", layer, "probe, corrupted images", np.mean(list(by_kind.values()), axis=0))
+        yield mean_figure("corruptions", layer, "probe, corrupted samples", np.mean(list(by_kind.values()), axis=0))
         for kind, values in by_kind.items():
             yield mean_figure(f"corruption_{kind}", layer, f"probe, {kind.replace('_', ' ')}", values)
 
@@ -97,7 +97,7 @@ def transfer(subject: TrainedSubject, data: str, name: str) -> Part:
 
 
 def shifted(subject: TrainedSubject, data: str, name: str) -> Part:
-    """The run's own probe, evaluated on shifted images of the same classes. The data is opened now."""
+    """The run's own probe, evaluated on shifted samples of the same classes. The data is opened now."""
     source = test_source(subject.model, data)
     require_same_classes(subject.train_source.label_names, source.label_names)
 

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from nonneg.errors import InputError
-from nonneg.manifest import Manifest
+from nonneg.manifest import Manifest, check_claim
 from nonneg.payload import Entry
 
+_LISTS = {"starts", "places", "values"}
+_ALONE = {"ids", "labels"}
 _DATABASE = r"milvus-[0-9a-f]{16}\.db"
 
 
@@ -53,12 +55,18 @@ class Meta(Manifest):
         is_valid = all(type(number) is int and number > 0 for number in rows + marked)
         if not is_valid or not sum(marked) <= sum(rows) < 2**31:
             raise InputError(f"parts have {rows} rows, of which {marked} may be deleted, expected numbers above 0")
+        names = [set(part["files"]) for part in self.parts]
+        if not all(each <= _ALONE or _LISTS <= each <= _LISTS | _ALONE | {"scales"} for each in names):
+            raise InputError(f"parts have the files {names}, expected all of {_LISTS} or none, and perhaps {_ALONE}")
+        check_claim("rows and features", max(sum(rows), self.features), self._of_parts())
         if not all(re.fullmatch(_DATABASE, name) for name in self._databases()):
             raise InputError(f"settings have the database {self.settings['database']!r}, expected a name in the folder")
 
     def entries(self) -> list[Entry]:
-        of_parts = [entry for part in self.parts for entry in part["files"].values()]
-        return [*of_parts, *self.files.values(), *([] if self.deleted is None else [self.deleted])]
+        return [*self._of_parts(), *self.files.values(), *([] if self.deleted is None else [self.deleted])]
+
+    def _of_parts(self) -> list[Entry]:
+        return [entry for part in self.parts for entry in part["files"].values()]
 
     def listed(self) -> set[str]:
         return super().listed() | self._databases()

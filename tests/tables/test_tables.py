@@ -12,7 +12,8 @@ import torch
 from safetensors.torch import save_file
 
 from nonneg import InputError
-from nonneg.tables import arrow_vectors, check_regular_file, ids_within, open_vectors, read_bounded, read_column
+from nonneg.durable import check_regular_file, read_bounded
+from nonneg.tables import arrow_vectors, ids_within, open_vectors, read_column
 
 X = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
 

@@ -153,8 +153,8 @@ class RunFolder:
     def truncate_log(self, step: int) -> None:
         """Keep the lines up to `step`: the steps after the checkpoint are repeated. Damaged lines are dropped."""
         if (self.folder / LOG).exists():
-            steps = ((line, line.get("step", 0)) for line in _lines(self.folder / LOG, skip_damaged=True))
-            lines = [line for line, own in steps if type(own) is int and own <= step]
+            readable = _lines(self.folder / LOG, skip_damaged=True)
+            lines = [line for line in readable if type(own := line.get("step", 0)) is int and own <= step]
             write_atomically(self.folder / LOG, "".join(json.dumps(line) + "\n" for line in lines).encode())
 
     def record_resumption(self, step: int, device: "torch.device") -> None:

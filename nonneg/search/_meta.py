@@ -56,8 +56,11 @@ class Meta(Manifest):
         if not is_valid or not sum(marked) <= sum(rows) < 2**31:
             raise InputError(f"parts have {rows} rows, of which {marked} may be deleted, expected numbers above 0")
         names = [set(part["files"]) for part in self.parts]
-        if not all(each <= _ALONE or _LISTS <= each <= _LISTS | _ALONE | {"scales"} for each in names):
-            raise InputError(f"parts have the files {names}, expected all of {_LISTS} or none, and perhaps {_ALONE}")
+        is_valid = all(each <= _ALONE or _LISTS <= each <= _LISTS | _ALONE | {"scales"} for each in names)
+        if not is_valid or (self.engine == "seismic") != ("seismic" in self.files):
+            raise InputError(
+                f"parts have the files {names} and the engine {set(self.files)}, expected those of its kind"
+            )
         check_claim("rows and features", max(sum(rows), self.features), self._of_parts())
         if not all(re.fullmatch(_DATABASE, name) for name in self._databases()):
             raise InputError(f"settings have the database {self.settings['database']!r}, expected a name in the folder")

@@ -116,8 +116,9 @@ def _is_repeated(path: Path, value: str) -> bool:
 def _read(table: Csv, as_text: bool = False) -> Any:
     """Read an Arrow table; columns of numbers become numbers, unless `as_text` is set."""
     path, columns = table.path, [f"f{i}" for i in range(len(table.names))]
-    skipped = table.has_header + table.empty
-    reading = pa.csv.ReadOptions(column_names=columns, skip_rows_after_names=skipped, block_size=_BLOCK)
+    reading = pa.csv.ReadOptions(
+        column_names=columns, skip_rows_after_names=table.has_header + table.empty, block_size=_BLOCK
+    )
     # In a file with one column, an empty line is an empty value; with several columns, it is ignored.
     parsing = pa.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(columns) > 1)
     converting = pa.csv.ConvertOptions(column_types=dict.fromkeys(columns, pa.string()) if as_text else None)

@@ -123,7 +123,9 @@ class RunFolder:
 
         if self.resumes:
             with os_errors_as_input_errors(self.folder):
-                for leftover in [*filter(is_leftover, self.folder.rglob("*"))]:
+                for leftover in sorted(
+                    filter(is_leftover, self.folder.rglob("*")), reverse=True
+                ):  # what is inside first
                     remove(leftover)
             return
         content = {"made_by": self.format.made_by, **environment(device)}
@@ -153,8 +155,11 @@ class RunFolder:
     def truncate_log(self, step: int) -> None:
         """Keep the lines up to `step`: the steps after the checkpoint are repeated. Damaged lines are dropped."""
         if (self.folder / LOG).exists():
-            readable = _lines(self.folder / LOG, skip_damaged=True)
-            lines = [line for line in readable if type(own := line.get("step", 0)) is int and own <= step]
+            lines = [
+                line
+                for line in _lines(self.folder / LOG, skip_damaged=True)
+                if type(own := line.get("step", 0)) is int and own <= step
+            ]
             write_atomically(self.folder / LOG, "".join(json.dumps(line) + "\n" for line in lines).encode())
 
     def record_resumption(self, step: int, device: "torch.device") -> None:

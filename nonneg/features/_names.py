@@ -127,6 +127,8 @@ def _parse(line: bytes) -> Naming | None:
         return None
     fits = type(naming.feature) is int and all(isinstance(v, str) for k, v in asdict(naming).items() if k != "feature")
     # Files written before such names were rejected may hold them.
-    if not fits:
-        return None
-    return replace(naming, name=escaped(naming.name), author=escaped(naming.author), time=escaped(naming.time))
+    return (
+        replace(naming, name=escaped(naming.name), author=escaped(naming.author), time=escaped(naming.time))
+        if fits
+        else None
+    )

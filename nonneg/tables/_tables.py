@@ -97,9 +97,8 @@ def read_column(given: str, rows: int | None = None, beside: str = "the vectors"
     elif kind == ".parquet":
         file = open_parquet(path)
         names = file.schema_arrow.names
-        chosen = names[_chosen(path, name, names, "column")]
         with parquet_errors_as_input_errors(path):
-            values = _as_values(given, file.read([chosen]).column(0))
+            values = _as_values(given, file.read([names[_chosen(path, name, names, "column")]]).column(0))
     elif kind == ".csv":
         table = open_csv(path)
         header = f", where {table.first_line()}"

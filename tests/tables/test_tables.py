@@ -1,6 +1,8 @@
 """Vectors and columns in files of every format."""
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -289,6 +291,19 @@ def test_text_that_is_too_large_is_rejected_by_its_size(name, tmp_path):
     assert read_bounded(tmp_path / "small", 3) == b"abc"
     with pytest.raises(InputError, match=r"3 bytes, expected at most 2"):
         read_bounded(tmp_path / "small", 2)
+
+
+def test_a_full_disk_is_reported_while_parquet_is_copied(tmp_path):
+    (tmp_path / "cache").mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", tmp_path / "cache"], check=False).returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    pq.write_table(pa.table({"v": list(np.zeros((40_000, 16)))}), tmp_path / "v.parquet")
+    program = "import sys; from nonneg.tables import open_vectors; open_vectors(sys.argv[1])"
+    try:
+        done = subprocess.run([sys.executable, "-c", program, tmp_path / "v.parquet"], capture_output=True, text=True)
+    finally:
+        subprocess.run(["umount", tmp_path / "cache"], check=True)
+    assert "InputError" in done.stderr and "no space left" in done.stderr, done.returncode
 
 
 @pytest.mark.parametrize("given", ["n" * 300, "n" * 300 + ":x", "a.npz:" + "9" * 5000, "a\0b.npy", "\ud800.npy"])

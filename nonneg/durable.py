@@ -1,4 +1,8 @@
-"""Atomic writes: a kill, a crash or a full disk leaves either the old or the new content."""
+"""Atomic writes, and reads of files that somebody else may have written.
+
+A kill, a crash or a full disk leaves either the old or the new content. Only regular files are read, and only a bounded
+number of bytes.
+"""
 
 import errno
 import json
@@ -15,6 +19,8 @@ from nonneg.locks import lock
 
 TEMPORARY_PREFIX = ".nonneg-tmp-"
 _LOCK = f"{TEMPORARY_PREFIX}lock"
+MOST_BYTES = 2**32  # of a file that is read into memory
+_MOST_JSON = 2**28  # bytes
 _CANNOT_SYNC = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 
 
@@ -52,9 +58,12 @@ def temporary_path(folder: Path) -> Path:
 def os_errors_as_input_errors(path: Path, what: str = "written") -> Iterator[None]:
     """Turn errors of the operating system (no permission, disk full, …) into an `InputError` about `path`."""
     try:
+        if b"\0" in os.fsencode(path):  # invalid Unicode in a path is an error too
+            raise OSError("its name holds a null character")
         yield
-    except OSError as error:
-        raise InputError(f"{path} cannot be {what}: {(error.strerror or str(error)).lower()}") from error
+    except (OSError, UnicodeEncodeError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise InputError(f"{path} cannot be {what}: {reason}") from error
 
 
 def read_errors_as_input_errors(path: Path) -> AbstractContextManager[None]:
@@ -133,16 +142,42 @@ def folder_entries(folder: Path) -> list[Path]:
 
 def made_by(marker: Path) -> str | None:
     """Return the `made_by` of a folder's marker; None if there is no readable marker."""
-    try:
-        return read_object(marker).get("made_by")
-    except InputError:
-        return None
+    return read_object_or_nothing(marker).get("made_by")
+
+
+def check_regular_file(path: Path, most: int | None = None) -> None:
+    """Check that a path is a readable regular file, without waiting for a pipe or a device.
+
+    Raises:
+        InputError: for a folder, a pipe, a socket, a device, a file that does not exist or cannot be opened, or a file
+            with more than `most` bytes.
+    """
+    with read_errors_as_input_errors(path):
+        if path.exists() and not path.is_file():
+            found = "a folder" if path.is_dir() else "not a regular file"
+            raise InputError(f"{path} is {found}, expected a file")
+        path.open("rb").close()
+        size = path.stat().st_size
+    if most is not None and size > most:
+        raise InputError(f"{path} has {size:,} bytes, expected at most {most:,}")
+
+
+def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
+    """Read a regular file into memory; a file with more than `most` bytes is an error.
+
+    Example:
+        >>> read_bounded(Path("/dev/zero"))
+        Traceback (most recent call last):
+        nonneg.errors.InputError: /dev/zero is not a regular file, expected a file
+    """
+    check_regular_file(path, most)
+    with read_errors_as_input_errors(path), path.open("rb") as file:
+        return file.read(most)
 
 
 def read_object(path: Path, advice: str = "", parse: Callable[[str], Any] = json.loads) -> dict[str, Any]:
     """Read a file that must hold a JSON object, or what another parser returns; the advice ends an error's sentence."""
-    with read_errors_as_input_errors(path):
-        content = path.read_bytes()
+    content = read_bounded(path, _MOST_JSON)
     try:
         found = parse(content.decode())
     except (ValueError, RecursionError) as error:
@@ -150,6 +185,14 @@ def read_object(path: Path, advice: str = "", parse: Callable[[str], Any] = json
     if not isinstance(found, dict):
         raise InputError(f"{path} is damaged: it holds a {type(found).__name__}, expected an object{advice}")
     return found
+
+
+def read_object_or_nothing(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file; an empty one if the file is missing, damaged or not a regular file."""
+    try:
+        return read_object(path)
+    except InputError:
+        return {}
 
 
 def is_leftover(path: Path) -> bool:

@@ -20,7 +20,7 @@ def import_extra(package: str, needed_for: str, extra: str | None = None) -> Any
     """
     try:
         return importlib.import_module(package)
-    except ImportError as error:
+    except Exception as error:  # a package built for another torch, for example, raises RuntimeError
         raise InputError(
             f"{needed_for!r} needs the package {package}, which cannot be imported ({one_line(error)}):"
             f" pip install 'nonneg[{extra or package}]'"

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from nonneg.durable import (
     folder_entries,
     is_leftover,
     os_errors_as_input_errors,
+    read_bounded,
     read_errors_as_input_errors,
     read_object,
     remove,
@@ -25,6 +26,7 @@ from nonneg.payload import Entry, is_entry
 from nonneg.validation import check_fields
 
 META = "meta.json"
+_FEW = 2**22  # rows or columns that need no proof: a few arrays of this length fit into any memory
 Result = TypeVar("Result")
 
 
@@ -135,7 +137,8 @@ class Manifest(ABC):
                 if (folder / META).exists():  # damaged: any of these files may be one that it listed
                     unlisted = set()
             for path in unlisted.union(filter(is_leftover, folder.iterdir())):
-                remove(path)
+                with suppress(OSError):  # Windows keeps files that are memory-mapped: the next save removes them
+                    remove(path)
 
     @classmethod
     def _read_json(cls, folder: Path) -> dict[str, Any]:
@@ -151,6 +154,13 @@ class Manifest(ABC):
         return content
 
 
+def check_claim(name: str, claimed: int, entries: Iterable[Entry]) -> None:
+    """Raise InputError for a number of rows or columns that would take far more memory than the files have bytes."""
+    most = max(_FEW, sum({entry["file"]: entry["bytes"] for entry in entries}.values()))
+    if claimed > most:
+        raise InputError(f"{name} are {claimed:,}, expected at most {most:,}, the size of the files in bytes")
+
+
 def with_checksum(content: dict[str, Any]) -> bytes:
     """Return JSON with a hash over its own content, which `Manifest.read` checks."""
     return json.dumps({**content, "sha256": _digest(content)}, indent=1).encode()
@@ -163,7 +173,7 @@ def _digest(content: dict[str, Any]) -> str:
 def _is_json(path: Path) -> bool:
     """Whether a `meta.json` that is not ours is valid: then another program wrote it."""
     try:
-        json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        json.loads(read_bounded(path))
+    except (ValueError, RecursionError):
         return False
     return True

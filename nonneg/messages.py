@@ -1,13 +1,15 @@
 """Text that is safe in error messages, tables and logs: valid, in one line, without control characters."""
 
+import re
 import unicodedata
 
 _INVISIBLE = ("Cc", "Cs", "Zl", "Zp")  # Unicode categories: control, surrogate, line and paragraph separators
 
 
 def valid_text(name: str) -> str:
-    """Return a file name as valid text: bytes that are not UTF-8 become `\\xff`."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    """Return a file name as valid text: bytes that are not UTF-8 become `\\xff`, other surrogates `\\ud800`."""
+    without = re.sub(r"[\ud800-\udc7f\udd00-\udfff]", lambda found: ascii(found[0])[1:-1], name)
+    return without.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def one_line(error: Exception) -> str:

@@ -72,18 +72,26 @@ def _write(folder: Path, name: str, kind: str, write: Callable[[Any], None]) -> 
             hashing = Hashing(file)
             write(hashing)
             flush(file)
-        digest = hashing.sha256.hexdigest()
-        final = temporary.replace(folder / f"{name}-{digest[:16]}.{kind}")
-    return {"file": final.name, "bytes": hashing.bytes, "sha256": digest}
+        return _named_after_content(temporary, name, kind, hashing.sha256.hexdigest())
 
 
 def adopted(temporary: Path, name: str, kind: str) -> Entry:
     """Flush a file that another library has written, and rename it after its content."""
-    with os_errors_as_input_errors(temporary.parent), temporary.open("rb+") as file:
-        flush(file)
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        final = temporary.replace(temporary.with_name(f"{name}-{digest[:16]}.{kind}"))
-        return {"file": final.name, "bytes": final.stat().st_size, "sha256": digest}
+    with os_errors_as_input_errors(temporary.parent):
+        with temporary.open("rb+") as file:
+            flush(file)
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return _named_after_content(temporary, name, kind, digest)
+
+
+def _named_after_content(temporary: Path, name: str, kind: str, digest: str) -> Entry:
+    entry: Entry = {"file": f"{name}-{digest[:16]}.{kind}", "bytes": temporary.stat().st_size, "sha256": digest}
+    try:
+        temporary.replace(temporary.with_name(entry["file"]))
+    except PermissionError:  # Windows does not replace a memory-mapped file: keep it if it has the same content
+        checked_content(temporary.parent, entry)
+        temporary.unlink()
+    return entry
 
 
 # Reading

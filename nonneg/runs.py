@@ -15,8 +15,11 @@ from nonneg.durable import (
     is_leftover,
     made_by,
     os_errors_as_input_errors,
+    read_bounded,
     read_errors_as_input_errors,
     read_object,
+    read_object_or_nothing,
+    remove,
     write_atomically,
 )
 from nonneg.errors import InputError
@@ -120,8 +123,10 @@ class RunFolder:
 
         if self.resumes:
             with os_errors_as_input_errors(self.folder):
-                for leftover in filter(is_leftover, self.folder.rglob("*")):
-                    leftover.unlink()
+                for leftover in sorted(
+                    filter(is_leftover, self.folder.rglob("*")), reverse=True
+                ):  # what is inside first
+                    remove(leftover)
             return
         content = {"made_by": self.format.made_by, **environment(device)}
         claim_folder(self.folder, ENVIRONMENT, content, self.format.holds, self._overwrite)
@@ -150,7 +155,11 @@ class RunFolder:
     def truncate_log(self, step: int) -> None:
         """Keep the lines up to `step`: the steps after the checkpoint are repeated. Damaged lines are dropped."""
         if (self.folder / LOG).exists():
-            lines = [line for line in _lines(self.folder / LOG, skip_damaged=True) if line.get("step", 0) <= step]
+            lines = [
+                line
+                for line in _lines(self.folder / LOG, skip_damaged=True)
+                if type(own := line.get("step", 0)) is int and own <= step
+            ]
             write_atomically(self.folder / LOG, "".join(json.dumps(line) + "\n" for line in lines).encode())
 
     def record_resumption(self, step: int, device: "torch.device") -> None:
@@ -178,8 +187,7 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
 
 
 def _lines(path: Path, skip_damaged: bool) -> list[dict[str, Any]]:
-    with read_errors_as_input_errors(path):
-        text = path.read_bytes().decode("utf-8", "replace")
+    text = read_bounded(path).decode("utf-8", "replace")
     lines = []
     for number, line in enumerate(text.split("\n")[:-1], 1):  # a line that is still being written has no end
         try:
@@ -227,19 +235,11 @@ def kind_of(path: str | Path) -> Kind | None:
             return "conversion"
         if _is_estimator(folder):
             return "estimator"
-        if "encoder" in _json_object(folder / _MODEL_CONFIG):
+        if "encoder" in read_object_or_nothing(folder / _MODEL_CONFIG):
             return "model"
-    return _FORMATS.get(str(_json_object(folder / "meta.json").get("format")))
+    return _FORMATS.get(str(read_object_or_nothing(folder / "meta.json").get("format")))
 
 
 def _is_estimator(folder: Path) -> bool:
-    descriptions = (_json_object(folder / name) for name in (_MODEL_CONFIG, "classifier.json"))
+    descriptions = (read_object_or_nothing(folder / name) for name in (_MODEL_CONFIG, "classifier.json"))
     return any(str(description.get("nonneg")).startswith("NonNegative") for description in descriptions)
-
-
-def _json_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; an empty one where there is none."""
-    try:
-        return read_object(path) if path.is_file() else {}
-    except (InputError, OSError):
-        return {}

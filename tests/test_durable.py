@@ -7,7 +7,15 @@ import threading
 
 import pytest
 
-from nonneg.durable import atomic_writer, claim_folder, folder_lock, sync_folder, write_atomically
+from nonneg.durable import (
+    atomic_writer,
+    claim_folder,
+    folder_lock,
+    made_by,
+    read_bounded,
+    sync_folder,
+    write_atomically,
+)
 from nonneg.errors import InputError
 
 MADE = {"made_by": "a test"}
@@ -144,3 +152,27 @@ def test_of_several_writers_that_start_together_one_gets_the_folder(tmp_path):
         for thread in threads:
             thread.join()
         assert all(failed) and len(writers) == 1
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["nothing", "pipe", "device", "huge"])
+def test_a_marker_that_is_no_regular_file_of_bounded_size_is_not_read(kind, tmp_path):
+    marker = tmp_path / "made.json"
+    if kind == "pipe":
+        os.mkfifo(marker)
+    elif kind == "device":
+        marker.symlink_to("/dev/zero")
+    elif kind == "huge":
+        with marker.open("wb") as file:
+            file.truncate(2**40)  # takes no space on disk
+    assert made_by(marker) is None
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_a_name_that_no_file_can_have_is_an_error(name, tmp_path):
+    with pytest.raises(InputError, match="cannot be read"):
+        read_bounded(tmp_path / name)
+    with pytest.raises(InputError, match="cannot be written"):
+        write_atomically(tmp_path / name, b"")
+    with pytest.raises(InputError, match="cannot be written"), folder_lock(tmp_path / name):
+        pass

@@ -10,7 +10,8 @@ def test_an_error_of_another_library_becomes_one_short_line():
 
 
 @pytest.mark.parametrize(
-    ("message", "printed"), [("a\nb", r"a\nb"), ("\x1b[31m", r"\x1b[31m"), ("\udcff", r"\xff"), ("é 🦊", "é 🦊")]
+    ("message", "printed"),
+    [("a\nb", r"a\nb"), ("\x1b[31m", r"\x1b[31m"), ("\udcff", r"\xff"), ("\ud800", r"\ud800"), ("é 🦊", "é 🦊")],
 )
 def test_messages_hold_no_invisible_characters(message, printed):
     assert one_sentence(message) == printed

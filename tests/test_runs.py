@@ -46,6 +46,8 @@ def test_an_unfinished_run_resumes_and_temporary_files_are_removed(tmp_path):
     (run / "model").mkdir()
     for leftover in (run / ".nonneg-tmp-1", run / "model" / ".nonneg-tmp-2"):
         leftover.write_text("half")
+    (run / ".nonneg-tmp-3").mkdir()
+    (run / ".nonneg-tmp-3" / ".nonneg-tmp-4").write_text("half")
     with RunFolder(run, JSON, CONFIG) as again:
         assert again.resumes
         again.claim(CPU)
@@ -137,7 +139,7 @@ def test_the_log_is_cut_at_the_checkpoint_and_damaged_lines_are_dropped(tmp_path
         for step in (10, 20, 30):
             run.log({"step": step})
         with (run.folder / "log.jsonl").open("ab") as file:
-            file.write(b"\0\0\n" + b'{"step": 1')
+            file.write(b'\0\0\n{"step": "ten"}\n{"step": 1')
         with pytest.raises(InputError, match=r"log\.jsonl, line 4, is damaged"):
             read_log(run.folder)
         run.truncate_log(20)
@@ -199,3 +201,12 @@ def test_unfinished_runs_have_a_kind(tmp_path):
     started(tmp_path / "a", TOML, b"lr = 1\n")
     started(tmp_path / "b", RunFormat("nonneg convert", "config.json", frozenset()), json.dumps({}).encode())
     assert (kind_of(tmp_path / "a"), kind_of(tmp_path / "b")) == ("trained run", "conversion")
+
+
+@pytest.mark.timeout(20)
+def test_pipes_in_a_run_are_not_waited_for(tmp_path):
+    for name in ("environment.json", "log.jsonl"):
+        os.mkfifo(tmp_path / name)
+    assert kind_of(tmp_path) is None
+    with pytest.raises(InputError, match=r"log\.jsonl is not a regular file"):
+        read_log(tmp_path)

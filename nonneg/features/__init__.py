@@ -1,6 +1,7 @@
 """`Features`, which every step of nonneg makes or uses: codes of samples with everything needed to read them."""
 
 from nonneg.features._card import Card
+from nonneg.features._checks import sample_column
 from nonneg.features._features import Features
 from nonneg.features._find import find_features
 from nonneg.features._load import journal, verify
@@ -18,5 +19,6 @@ __all__ = [
     "find_features",
     "is_features",
     "journal",
+    "sample_column",
     "verify",
 ]

@@ -13,6 +13,8 @@ from nonneg.labels import UNLABELLED, is_labelled
 from nonneg.messages import one_line
 from nonneg.payload import Array
 
+MOST_LABELS = 2**31  # an index stores labels in 32 bits
+
 
 def checked_codes(codes: Any) -> Any:
     """Return a read-only array or CSR matrix of finite floats, copied only if necessary."""
@@ -73,9 +75,9 @@ def checked_labels(labels: Array, samples: int, names: tuple[str, ...]) -> Array
         raise InputError(f"labels are {labels.dtype} of shape {labels.shape}, expected {samples} integers")
     numbers = labels.astype(np.int64)
     numbers[~is_labelled(labels)] = UNLABELLED
-    if numbers.min() < UNLABELLED or (names and numbers.max() >= len(names)):
-        bound = f"-1 to {len(names) - 1}" if names else "-1 or more"
-        raise InputError(f"labels lie between {labels.min()} and {labels.max()}, expected {bound}")
+    most = len(names) or MOST_LABELS
+    if numbers.min() < UNLABELLED or numbers.max() >= most:
+        raise InputError(f"labels lie between {labels.min()} and {labels.max()}, expected -1 to {most - 1}")
     freeze(numbers)
     return numbers
 
@@ -84,8 +86,9 @@ def sample_column(name: str, values: Sequence[Any] | None, kind: pa.DataType, sa
     """Return an Arrow column with one value per sample."""
     if values is None:
         return None
-    if len(values) != samples:
-        raise InputError(f"{name}: {len(values)} given, expected {samples}, one per sample")
+    if isinstance(values, str) or len(values) != samples:
+        found = "a string" if isinstance(values, str) else len(values)
+        raise InputError(f"{name}: {found} given, expected {samples}, one per sample")
     try:
         if isinstance(values, pa.ChunkedArray):
             column = values.cast(kind)

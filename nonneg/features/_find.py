@@ -3,6 +3,7 @@
 from glob import escape
 from pathlib import Path
 
+from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.features._features import Features
 from nonneg.features._meta import is_features
@@ -18,7 +19,7 @@ def find_features(path: str | Path) -> Path:
     if is_features(folder):
         return folder
     folder = folder if folder.name else folder.resolve()
-    beside = folder.with_name(f"{folder.name}.features")
+    beside = folder.parent / f"{folder.name}.features"
     if is_features(beside):
         return beside
     others = sorted(other for other in folder.parent.glob(f"{escape(folder.name)}-*.features") if is_features(other))
@@ -27,9 +28,10 @@ def find_features(path: str | Path) -> Path:
         found = ", ".join(map(str, others))
         raise InputError(f"{folder} has several features folders next to it, expected one of them: {found}")
     if not others:
-        found = "is neither features nor a run with features next to it" if folder.exists() else "does not exist"
-        if folder.is_file():
-            found = "is a file (nonneg convert makes features of vectors)"
+        with read_errors_as_input_errors(folder):
+            found = "is neither features nor a run with features next to it" if folder.exists() else "does not exist"
+            if folder.is_file():
+                found = "is a file (nonneg convert makes features of vectors)"
         raise InputError(f"{folder} {found}, expected features or a run that has some")
     return others[0]
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from nonneg.errors import InputError
+from nonneg.features._checks import MOST_LABELS
 from nonneg.features._features import Features
 from nonneg.features._meta import Meta
 from nonneg.features._names import NameJournal
@@ -64,7 +65,7 @@ def _open_labels(folder: Path, meta: Meta) -> Array | None:
     if "labels" not in meta.files:
         return None
     labels = open_array(folder, meta.files["labels"], ("int64",), meta.shape[:1])
-    if labels.min() < -1 or (meta.label_names and labels.max() >= len(meta.label_names)):
+    if labels.min() < -1 or labels.max() >= (len(meta.label_names) or MOST_LABELS):
         raise _damaged(folder, meta, "labels", "a label has no name")
     return labels
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from nonneg.errors import InputError
 from nonneg.features import _names
-from nonneg.manifest import Manifest
+from nonneg.manifest import Manifest, check_claim
 from nonneg.payload import Entry
 
 _CODES = {"csr": {"data", "indices", "indptr"}, "dense": {"codes"}}
@@ -38,6 +38,7 @@ class Meta(Manifest):
         codes = _CODES[self.layout]
         if not codes <= set(self.files) <= codes | _OTHERS:
             raise InputError(f"files are {', '.join(self.files)}, expected {', '.join(codes)} and perhaps others")
+        check_claim("features", self.shape[1], self.entries())
 
     def entries(self) -> list[Entry]:
         return list(self.files.values())

@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -85,7 +86,8 @@ class NameJournal:
         namings = [Naming(self.codes, feature, name, author, time) for feature, name in checked_names(names).items()]
         text = "".join(json.dumps(asdict(naming)) + "\n" for naming in namings)
         with os_errors_as_input_errors(self.path), self.path.open("a+b") as file:
-            lock(file)
+            with suppress(OSError):  # where nothing can be locked, writing is allowed
+                lock(file)
             now = self.current() if replaces else {}
             if any(now.get(feature, "") != name for feature, name in (replaces or {}).items()):
                 return False
@@ -109,7 +111,7 @@ def checked_names(names: Mapping[int, str]) -> dict[int, str]:
     """
     for feature, name in names.items():
         # NumPy's integers are features; True, 1.5 and "1" are not.
-        if np.asarray(feature).dtype.kind not in "iu" or not isinstance(name, str):
+        if not isinstance(feature, int | np.integer) or isinstance(feature, bool) or not isinstance(name, str):
             raise InputError(f"names: {feature!r} is named {name!r}, expected a feature's number and a string")
         if escaped(name) != name:
             raise InputError(
@@ -125,4 +127,8 @@ def _parse(line: bytes) -> Naming | None:
         return None
     fits = type(naming.feature) is int and all(isinstance(v, str) for k, v in asdict(naming).items() if k != "feature")
     # Files written before such names were rejected may hold them.
-    return replace(naming, name=escaped(naming.name), author=escaped(naming.author)) if fits else None
+    return (
+        replace(naming, name=escaped(naming.name), author=escaped(naming.author), time=escaped(naming.time))
+        if fits
+        else None
+    )

@@ -68,5 +68,5 @@ def codes_key(features: Features) -> str:
         for name, array in _code_arrays(features).items():
             hashing = Hashing(nowhere)
             np.lib.format.write_array(hashing, array, allow_pickle=False)
-            files[name] = {"sha256": hashing.sha256.hexdigest()}
+            files[name] = {"file": name, "bytes": hashing.bytes, "sha256": hashing.sha256.hexdigest()}
     return Meta(_layout(features), features.shape, (), {}, files).codes_key()

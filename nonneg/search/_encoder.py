@@ -148,26 +148,18 @@ def _description(run: str | Path) -> dict[str, Any]:
         folder = fetched(run)
     else:
         folder = Path(run)
-    config = (folder / "model" if (folder / "model").is_dir() else folder) / "config.json"
-    if not config.is_file():
-        raise InputError(
-            f"{run} holds no model: {config} is missing, expected a finished run of nonneg train or nonneg convert"
-        )
+    with read_errors_as_input_errors(folder):
+        config = (folder / "model" if (folder / "model").is_dir() else folder) / "config.json"
+        if not config.is_file():
+            raise InputError(
+                f"{run} holds no model: {config} is missing, expected a finished run of nonneg train or nonneg convert"
+            )
     return read_object(config)
 
 
 def _vector(sample: Any) -> Any:
     if isinstance(sample, str | Path):
-        path = Path(sample)
-        if path.suffix == ".npy" and path.is_file():
-            try:
-                with read_errors_as_input_errors(path):
-                    vector = np.atleast_2d(np.load(path, allow_pickle=False))
-            except (ValueError, EOFError) as error:
-                raise InputError(f"{path} is not a plain NumPy array, expected one vector") from error
-        else:
-            vector = np.asarray(open_vectors(str(sample), progress=False))
-        name = str(sample)
+        vector, name = np.asarray(open_vectors(str(sample), progress=False, one=True)), str(sample)
     else:
         vector, name = np.atleast_2d(np.asarray(sample)), "the vector"
     if vector.ndim != 2 or len(vector) != 1 or vector.dtype.kind not in "fiu" or not np.isfinite(vector).all():

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from nonneg.errors import InputError
-from nonneg.manifest import Manifest
+from nonneg.manifest import Manifest, check_claim
 from nonneg.payload import Entry
 
+_LISTS = {"starts", "places", "values"}
+_ALONE = {"ids", "labels"}
 _DATABASE = r"milvus-[0-9a-f]{16}\.db"
 
 
@@ -50,15 +52,22 @@ class Meta(Manifest):
         super().__post_init__()
         rows = [part["rows"] for part in self.parts]
         marked = [] if self.deleted is None else [self.deleted["rows"]]
-        is_valid = all(type(number) is int and number > 0 for number in rows + marked)
-        if not is_valid or not sum(marked) <= sum(rows) < 2**31:
+        are_numbers = all(type(number) is int and number > 0 for number in rows + marked)
+        if not are_numbers or not sum(marked) <= sum(rows) < 2**31:
             raise InputError(f"parts have {rows} rows, of which {marked} may be deleted, expected numbers above 0")
+        names = [set(part["files"]) for part in self.parts]
+        are_complete = all(each <= _ALONE or _LISTS <= each <= _LISTS | _ALONE | {"scales"} for each in names)
+        if not are_complete or (self.engine == "seismic") != ("seismic" in self.files):
+            raise InputError(f"files are {names} and {set(self.files)}, expected those of engine {self.engine}")
+        check_claim("rows and features", max(sum(rows), self.features), self._of_parts())
         if not all(re.fullmatch(_DATABASE, name) for name in self._databases()):
             raise InputError(f"settings have the database {self.settings['database']!r}, expected a name in the folder")
 
     def entries(self) -> list[Entry]:
-        of_parts = [entry for part in self.parts for entry in part["files"].values()]
-        return [*of_parts, *self.files.values(), *([] if self.deleted is None else [self.deleted])]
+        return [*self._of_parts(), *self.files.values(), *([] if self.deleted is None else [self.deleted])]
+
+    def _of_parts(self) -> list[Entry]:
+        return [entry for part in self.parts for entry in part["files"].values()]
 
     def listed(self) -> set[str]:
         return super().listed() | self._databases()

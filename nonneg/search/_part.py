@@ -25,7 +25,7 @@ class Part:
         first: the number of its first row.
         rows: the number of rows.
         ids: one per row, null for rows deleted before a merge; None if row numbers are the ids.
-        labels: `(rows,)` int32, -1 for unlabelled; None if no row has a label.
+        labels: `(rows,)` int32, -1 for unlabelled; None if none was given.
         lists: inverted lists with rows counted from `first`, values in float32 or 8 bits; None if the engine stores
             the codes elsewhere.
         files: its entries in `meta.json`; None before it is written.
@@ -93,11 +93,14 @@ def stored(part: Part, folder: Path) -> Part:
     files = {}
     if part.ids is not None:
         files["ids"] = write_table(folder, "ids", pa.table({"ids": part.ids}))
-    if part.labels is not None:
-        files["labels"] = write_array(folder, "labels", part.labels)
-    if part.lists is not None:
-        is_plain = part.lists.values.dtype == np.float32
-        for name, array in part.lists._asdict().items():
+    labels, lists = part.labels, part.lists
+    if labels is None and part.ids is None and (lists is None or len(lists.places) < part.rows):
+        labels = np.full(part.rows, -1, np.int32)  # the files must prove that there are so many rows
+    if labels is not None:
+        files["labels"] = write_array(folder, "labels", labels)
+    if lists is not None:
+        is_plain = lists.values.dtype == np.float32
+        for name, array in lists._asdict().items():
             if name != "scales" or not is_plain:
                 files[name] = write_array(folder, name, array)
     return replace(part, files=files)

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from nonneg.durable import write_atomically
+from nonneg.durable import read_bounded, write_atomically
 from nonneg.errors import InputError
-from nonneg.tables import read_bounded
 from nonneg.validation import build, check_fields
 
 Feature = int | str

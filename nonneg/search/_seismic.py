@@ -57,11 +57,7 @@ class Seismic(Engine):
             query_features: the number of a query's features to scan, largest first.
         """
         seismic = _seismic()
-        for name, value, least in (("postings", postings, 1), ("query_features", query_features, 1)):
-            if type(value) is not int or value < least:
-                raise InputError(f"{name} is {value!r}, expected a whole number, at least {least}")
-        if not 0 < heap_factor <= 1:
-            raise InputError(f"heap_factor is {heap_factor!r}, expected more than 0 and at most 1")
+        _check_settings(heap_factor, postings=postings, query_features=query_features)
         variant = "LV" if table.features >= _FEW_FEATURES else ""
         dataset = getattr(seismic, f"SeismicDataset{variant}")(dim=table.features)
         names = [str(row) for row in range(codes.shape[0])]
@@ -78,6 +74,7 @@ class Seismic(Engine):
     def open(cls, folder: Path, table: Table, settings: Mapping[str, Any], files: Mapping[str, Entry]) -> "Seismic":
         """Open what `store` wrote, after checking its hash: Seismic trusts what it reads."""
         seismic = _seismic()
+        _check_settings(settings.get("heap_factor"), query_features=settings.get("query_features"))
         path = checked_content(folder, files["seismic"])
         variant = "LV" if table.features >= _FEW_FEATURES else ""
         try:
@@ -122,6 +119,14 @@ class Seismic(Engine):
             self._index.save(str(temporary))
             written = temporary.with_name(f"{temporary.name}.index.seismic")
         return self._settings, {"seismic": adopted(written, "seismic", "seismic")}
+
+
+def _check_settings(heap_factor: Any, **counts: Any) -> None:
+    for name, value in counts.items():
+        if type(value) is not int or value < 1:
+            raise InputError(f"{name} is {value!r}, expected a whole number, at least 1")
+    if not isinstance(heap_factor, int | float) or not 0 < heap_factor <= 1:
+        raise InputError(f"heap_factor is {heap_factor!r}, expected more than 0 and at most 1")
 
 
 def _seismic() -> Any:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from nonneg.compiled import Lists
 from nonneg.errors import InputError
-from nonneg.features import Features
+from nonneg.features import Features, sample_column
 from nonneg.payload import Array, Entry, damaged, write_array
 from nonneg.search._engine import Where
 from nonneg.search._files import open_array
@@ -63,7 +63,7 @@ class Table:
 
     def rows_of(self, ids: Sequence[str]) -> Array:
         """Return the row of each id, -1 for an unknown or deleted one."""
-        wanted = pa.array(ids, pa.string())
+        wanted = sample_column("ids", ids, pa.string(), len(ids))
         found = np.full(len(ids), -1)
         for part in self.parts:
             rows = part.rows_of(wanted)
@@ -112,7 +112,7 @@ class Table:
         for part in self.parts:
             own = allowed[part.first : part.first + part.rows]
             if where.labels is not None:
-                own &= False if part.labels is None else np.isin(part.labels, where.labels)
+                own &= np.isin(-1 if part.labels is None else part.labels, where.labels)
             for feature in where.without:
                 own[part.active_rows(feature)] = False
         return allowed

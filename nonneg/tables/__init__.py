@@ -1,16 +1,13 @@
 """Vectors, labels and texts in files of many formats: `file.npz:title`, `news.csv:2`."""
 
-from nonneg.tables._files import check_regular_file, read_bounded
 from nonneg.tables._tables import ids_within, open_vectors, read_column, split_name
 from nonneg.tables._vectors import arrow_vectors, as_floats
 
 __all__ = [
     "arrow_vectors",
     "as_floats",
-    "check_regular_file",
     "ids_within",
     "open_vectors",
-    "read_bounded",
     "read_column",
     "split_name",
 ]

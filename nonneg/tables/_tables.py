@@ -1,16 +1,22 @@
 """Arrays and columns in files of many formats, by path, or by path and name: `file.npz:title`, `news.csv:2`."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from nonneg.durable import read_errors_as_input_errors
+from nonneg.durable import check_regular_file, read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.messages import one_line
-from nonneg.tables._files import check_regular_file
-from nonneg.tables._vectors import as_floats, open_parquet, parquet_vectors, vector_columns
+from nonneg.tables._vectors import (
+    as_floats,
+    open_parquet,
+    parquet_errors_as_input_errors,
+    parquet_vectors,
+    vector_columns,
+)
 from nonneg.tables._written import csv_column, csv_vectors, open_csv, read_lines
 
 _FORMATS = ".npy, .npz, .safetensors, .parquet or .csv"
@@ -25,12 +31,12 @@ def split_name(given: str) -> tuple[Path, str | None]:
         (PosixPath('vectors.npy'), None)
     """
     path, colon, name = given.rpartition(":")
-    if colon and name and not Path(given).exists():
+    if colon and name and not os.path.exists(given):  # noqa: PTH110 (Path's method raises for a long name)
         return Path(path), name
     return Path(given), None
 
 
-def open_vectors(given: str, progress: bool = True) -> Any:
+def open_vectors(given: str, progress: bool = True, one: bool = False) -> Any:
     """Open vectors `(rows, width)` in a file, memory-mapped if the format allows it.
 
     Args:
@@ -39,6 +45,7 @@ def open_vectors(given: str, progress: bool = True) -> Any:
             format that can be memory-mapped. All columns of a CSV file make up the vector, except for `id` and a
             first column without a name.
         progress: report on a terminal when another process has to finish first.
+        one: accept an array of one dimension as a single vector.
 
     Raises:
         InputError: naming the file, what was found and what was expected.
@@ -58,6 +65,7 @@ def open_vectors(given: str, progress: bool = True) -> Any:
         vectors = _numpy(path, name, 2)
     else:
         raise InputError(f"{path} has the suffix {path.suffix!r}, expected a file of vectors: {_FORMATS}")
+    vectors = vectors[None] if one and vectors.ndim == 1 else vectors
     if vectors.ndim != 2 or 0 in vectors.shape or vectors.dtype.kind not in "fiu":
         raise InputError(f"{given} holds {vectors.dtype} of shape {vectors.shape}, expected numbers (rows, width)")
     return vectors
@@ -89,7 +97,8 @@ def read_column(given: str, rows: int | None = None, beside: str = "the vectors"
     elif kind == ".parquet":
         file = open_parquet(path)
         names = file.schema_arrow.names
-        values = _as_values(given, file.read([names[_chosen(path, name, names, "column")]]).column(0))
+        with parquet_errors_as_input_errors(path):
+            values = _as_values(given, file.read([names[_chosen(path, name, names, "column")]]).column(0))
     elif kind == ".csv":
         table = open_csv(path)
         header = f", where {table.first_line()}"
@@ -143,7 +152,7 @@ def _chosen(path: Path, name: str | None, there: list[str], what: str) -> int:
         raise InputError(f"{path} has several {what}s ({listed}), expected the name of one: {path}:{known}")
     if name in there:
         return there.index(name)
-    if name.isdecimal() and int(name) < len(there):
+    if name.isdecimal() and len(name) < 19 and int(name) < len(there):
         return int(name)
     raise InputError(f"{path} has no {what} {name!r}, expected one of {listed or 'none'}")
 

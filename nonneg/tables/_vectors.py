@@ -2,17 +2,17 @@
 
 import hashlib
 import json
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.lib.format import open_memmap
 
 from nonneg.cache import cache_folder, locked, writing
-from nonneg.durable import TEMPORARY_PREFIX, read_errors_as_input_errors
+from nonneg.durable import TEMPORARY_PREFIX, flush
 from nonneg.errors import InputError
 from nonneg.messages import one_line
 
@@ -21,11 +21,18 @@ _FORMAT = 2  # version of the copies in the cache
 
 def open_parquet(path: Path) -> Any:
     """Open a Parquet file; only its schema is read."""
+    with parquet_errors_as_input_errors(path):
+        return pq.ParquetFile(path, memory_map=True)
+
+
+@contextmanager
+def parquet_errors_as_input_errors(path: Path) -> Iterator[None]:
+    """Turn errors of reading a damaged Parquet file into an `InputError`."""
     try:
-        with read_errors_as_input_errors(path):
-            return pq.ParquetFile(path, memory_map=True)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InputError(f"{path} cannot be read as Parquet: {one_line(error)}") from error
+        yield
+    except (pa.ArrowException, OSError) as error:
+        # Without its cause: an OSError would look like an error of writing the cache.
+        raise InputError(f"{path} cannot be read as Parquet: {one_line(error)}") from None
 
 
 def vector_columns(path: Path) -> list[str]:
@@ -55,26 +62,32 @@ def _is_list(kind: Any) -> bool:
 
 
 def _copy_to(place: Path, path: Path, file: Any, column: str) -> None:
+    # Written, not memory-mapped: a full disk would kill a process that writes to a map.
     temporary = place.with_name(f"{TEMPORARY_PREFIX}{place.name}")
-    target, row = None, 0
+    rows, row = file.metadata.num_rows, 0
     try:
-        for batch in file.iter_batches(batch_size=8192, columns=[column]):
-            block = arrow_vectors(batch.column(0), f"{path}, from row {row}")
-            if target is None:
-                shape = (file.metadata.num_rows, block.shape[1])
-                kind = np.float16 if block.dtype == np.float16 else np.float32
-                target = open_memmap(temporary, "w+", kind, shape)
-            if block.shape[1] != target.shape[1]:
-                raise InputError(f"{path}, row {row}, has {block.shape[1]} numbers, expected {target.shape[1]}")
-            target[row : row + len(block)] = block if block.dtype == target.dtype else as_floats(block)
-            row += len(block)
-        if target is None:
-            raise InputError(f"{path} has no rows, expected at least one")
-        target.flush()
-        del target
-        os.replace(temporary, place)  # noqa: PTH105
+        with temporary.open("wb") as target:
+            for batch in _batches(path, file, column):
+                block = arrow_vectors(batch.column(0), f"{path}, from row {row}")
+                if row == 0:
+                    width, kind = block.shape[1], np.float16 if block.dtype == np.float16 else np.float32
+                    header = {"descr": np.dtype(kind).str, "fortran_order": False, "shape": (rows, width)}
+                    np.lib.format.write_array_header_1_0(target, header)
+                if block.shape[1] != width:
+                    raise InputError(f"{path}, row {row}, has {block.shape[1]} numbers, expected {width}")
+                target.write(np.ascontiguousarray(as_floats(block, kind)).data)
+                row += len(block)
+            flush(target)
+        if row != rows or not row:
+            raise InputError(f"{path} has {row or 'no'} rows, expected {rows or 'at least one'}")
+        temporary.replace(place)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _batches(path: Path, file: Any, column: str) -> Iterator[Any]:
+    with parquet_errors_as_input_errors(path):
+        yield from file.iter_batches(batch_size=8192, columns=[column])
 
 
 def arrow_vectors(column: Any, name: str = "the column") -> Any:

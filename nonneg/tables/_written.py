@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from nonneg.durable import read_errors_as_input_errors
+from nonneg.durable import MOST_BYTES, check_regular_file, read_bounded, read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.messages import one_line
-from nonneg.tables._files import check_size, read_bounded
 
 csv.field_size_limit(2**31 - 1)  # texts may be long
+_BLOCK = 2**26  # bytes of the longest row that can be read
 _SHOWN = 40  # characters of a line in messages
 
 
@@ -73,7 +73,7 @@ def open_csv(path: Path) -> Csv:
     Line 1 is a header if it contains no number, or if its numbers are 0, 1, 2, … in order, as pandas numbers
     columns. In a file with one column, line 1 is a header if it is not a number, not empty and not repeated below.
     """
-    check_size(path)
+    check_regular_file(path, MOST_BYTES)
     first, empty = _first_cells(path)
     numbers = [cell for cell in first if _is_number(cell)]
     is_first_nameless = len(first) > 1 and first[0] == ""
@@ -116,7 +116,9 @@ def _is_repeated(path: Path, value: str) -> bool:
 def _read(table: Csv, as_text: bool = False) -> Any:
     """Read an Arrow table; columns of numbers become numbers, unless `as_text` is set."""
     path, columns = table.path, [f"f{i}" for i in range(len(table.names))]
-    reading = pa.csv.ReadOptions(column_names=columns, skip_rows_after_names=table.has_header + table.empty)
+    reading = pa.csv.ReadOptions(
+        column_names=columns, skip_rows_after_names=table.has_header + table.empty, block_size=_BLOCK
+    )
     # In a file with one column, an empty line is an empty value; with several columns, it is ignored.
     parsing = pa.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(columns) > 1)
     converting = pa.csv.ConvertOptions(column_types=dict.fromkeys(columns, pa.string()) if as_text else None)

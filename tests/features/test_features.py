@@ -95,6 +95,8 @@ def test_duplicate_and_zero_entries_of_a_sparse_matrix_are_merged():
         ({"labels": [0, 1, 2]}, r"labels .*\(3,\).*2 integers"),
         ({"labels": [0.5, 1.0]}, "labels .*float64.*2 integers"),
         ({"labels": [0, 1], "label_names": ["only one"]}, "labels .*1, expected -1 to 0"),
+        ({"labels": [0, 2**31]}, "labels .*2147483648, expected -1 to 2147483647"),
+        ({"ids": "ab"}, "ids: a string"),
         ({"labels": np.array([0, 2**64 - 5], np.uint64)}, "labels .*18446744073709551611"),
         ({"label_names": [3, 5]}, "label_names: 3 .*int.*string"),
         ({"label_names": ["x", "x"]}, "label_names: .*the same"),

@@ -51,3 +51,9 @@ def test_a_path_without_features_is_rejected(tmp_path):
     (tmp_path / "x").mkdir()
     with pytest.raises(InputError, match="x is neither features nor a run"):
         find_features(tmp_path / "x")
+
+
+@pytest.mark.parametrize("path", ["/", "n" * 300, "a\0b"])
+def test_a_path_that_cannot_be_a_run_is_an_error(path):
+    with pytest.raises(InputError, match=path[:200]):
+        find_features(path)

@@ -149,6 +149,26 @@ def test_a_hostile_meta_with_a_valid_hash_is_rejected(field, value, features, tm
         Features.load(folder)
 
 
+def test_columns_that_no_file_holds_are_rejected(tmp_path):
+    folder = Features(sp.csr_array(np.eye(3, dtype=np.float32))).save(tmp_path / "x.features")
+    content = json.loads((folder / "meta.json").read_text())
+    content.pop("sha256")
+    content["shape"] = [3, 2**31 - 1]
+    (folder / "meta.json").write_bytes(with_checksum(content))
+    with pytest.raises(InputError, match=r"meta\.json is damaged"):
+        Features.load(folder)
+    with pytest.raises(InputError, match="features are 2,147,483,647"):
+        Features(sp.csr_array((3, 2**31 - 1), dtype=np.float32)).save(tmp_path / "y.features")
+    assert not (tmp_path / "y.features").exists()
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_in_the_place_of_the_meta_json_is_not_waited_for(features, tmp_path):
+    os.mkfifo(tmp_path / "meta.json")
+    with pytest.raises(InputError, match="overwrite=True"):
+        features.save(tmp_path)
+
+
 def test_a_compressed_table_of_samples_is_rejected_before_it_takes_memory(features, tmp_path):
     folder = features.save(tmp_path / "x.features")
     meta = json.loads((folder / "meta.json").read_text())

@@ -1,5 +1,7 @@
 """Names of features: kept in a journal and bound to the codes they were given to."""
 
+import errno
+import fcntl
 import json
 
 import numpy as np
@@ -61,11 +63,12 @@ def test_names_may_use_any_script(name, features, tmp_path):
 
 def test_a_name_on_disk_that_has_two_lines_is_shown_escaped(features, tmp_path):
     folder = features.save(tmp_path / "x.features")
-    line = {"codes": journal(folder).codes, "feature": 0, "name": "two\nlines\0", "author": "a\tb", "time": "2024"}
+    line = {"codes": journal(folder).codes, "feature": 0, "name": "two\nlines\0", "author": "a\tb", "time": "\ud800"}
     with (folder / "names.jsonl").open("a") as file:
         file.write(json.dumps(line) + "\n")
     loaded = Features.load(folder)
     assert loaded.names[0] == r"two\nlines\x00" and journal(folder).history()[-1].author == r"a\tb"
+    assert journal(folder).history()[-1].time == r"\ud800"
     assert Features.load(loaded.save(tmp_path / "y.features")).names == loaded.names
     before = (folder / "names.jsonl").read_bytes()
     loaded.save(folder, overwrite=True)
@@ -73,7 +76,7 @@ def test_a_name_on_disk_that_has_two_lines_is_shown_escaped(features, tmp_path):
     assert verify(folder).names == loaded.names
 
 
-@pytest.mark.parametrize("names", [{0: 5}, {0: None}, {1.7: "x"}, {True: "x"}])
+@pytest.mark.parametrize("names", [{0: 5}, {0: None}, {1.7: "x"}, {True: "x"}, {(1, 2): "x"}])
 def test_the_journal_rejects_names_that_are_not_strings_by_feature(names, features, tmp_path):
     folder = features.save(tmp_path / "x.features")
     with pytest.raises(InputError, match=r"names: .*number and a string"):
@@ -87,3 +90,12 @@ def test_an_incomplete_last_line_of_the_journal_is_ignored_and_removed(features,
     assert dict(Features.load(folder).names) == {2: "wheels"}
     journal(folder).record({1: "roof"})
     assert dict(Features.load(folder).names) == {1: "roof", 2: "wheels"}
+
+
+def test_features_are_named_on_a_file_system_without_locks(features, tmp_path, monkeypatch):
+    def fails(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", fails)
+    journal(features.save(tmp_path / "x.features")).record({1: "ears"})
+    assert Features.load(tmp_path / "x.features").names[1] == "ears"

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from nonneg import Features, InputError
-from nonneg.search import Index
+from nonneg.search import Index, Where
 from tests.search.conftest import some_codes
 from tests.search.parity import brute_force, check
 
@@ -140,6 +140,11 @@ def test_added_rows_have_ids_and_labels(features, codes):
         (lambda index, codes: index.query(codes, k=0), "k is 0"),
         (lambda index, codes: index.query(codes, where=np.ones(299, bool)), r"where is .*\(299,\).*300"),
         (lambda index, codes: index.delete(["s1", "nobody"]), "id 'nobody'"),
+        (lambda index, codes: index.delete("s1"), "ids: a string"),
+        (lambda index, codes: index.delete(["s1", "\ud800"]), r"ids: .*\\ud800"),
+        (lambda index, codes: index.row("\ud800"), r"ids: .*\\ud800"),
+        (lambda index, codes: index.row(5), "ids: .*'int'"),
+        (lambda index, codes: Index.build(Features(codes)).row(None), "ids: some are missing"),
         (lambda index, codes: index.add(codes[:2], ["x"]), "ids: 1 given, expected 2"),
         (lambda index, codes: index.add(codes[:2], ["x", "x"]), "ids: .*same"),
         (lambda index, codes: index.add(codes[:2], ["x", "y"], [0.5, 1]), "labels are float64"),
@@ -182,3 +187,11 @@ def test_deleted_and_unknown_rows_have_no_id(features):
     for row in (4, 300):
         with pytest.raises(InputError, match=f"row is {row}"):
             index.ids([1, row])
+
+
+def test_rows_without_a_label_are_found_by_minus_one_whether_or_not_others_have_labels(codes):
+    index = Index.build(Features(codes[:20]))
+    index.add(codes[20:22], labels=[1, -1])
+    assert len(index._table.parts) == 2
+    found = index.query(np.ones(60), 30, Where(labels=(-1,))).rows[0]
+    assert sorted(row for row in found if row >= 0) == [row for row in range(22) if row not in (3, 20)]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from nonneg import Features, InputError
 from nonneg.durable import folder_lock
@@ -205,10 +206,43 @@ def test_codes_are_read_back(folder):
     assert np.array_equal(index.code(5), index.code(6)) and not index.code(3).any()
 
 
-def test_an_index_that_claims_more_rows_than_fit_into_memory_is_damaged(folder):
+def claim(folder, change):
+    """Change a folder's meta.json as somebody could who wants it to be read."""
     content = json.loads((folder / "meta.json").read_bytes())
     del content["sha256"]
-    content["parts"] = [{"rows": 2**31 - 1, "files": {}}] * 2000
+    change(content)
     (folder / "meta.json").write_bytes(with_checksum(content))
-    with pytest.raises(InputError, match=r"meta\.json is damaged"):
-        Index.open(folder)
+
+
+def set_part(content, **fields):
+    content["parts"][0].update(fields)
+
+
+HOSTILE = {
+    "rows beyond 31 bits": lambda content: content.update(parts=[{"rows": 2**31 - 1, "files": {}}] * 2000),
+    "rows without files": lambda content: set_part(content, rows=2**31 - 1, files={}),
+    "rows of tiny files": lambda content: set_part(content, rows=2**31 - 1),
+    "the same files many times": lambda content: content.update(parts=content["parts"] * 20_000),
+    "files that are never opened": lambda content: content.update(
+        features=2**31 - 1, files={"more": {"file": "values-0123456789abcdef.npy", "bytes": 2**40, "sha256": ""}}
+    ),
+    "lists without rows": lambda content: content["parts"][0]["files"].pop("places"),
+    "another engine": lambda content: content.update(engine="seismic"),
+}
+
+
+@pytest.mark.parametrize("change", HOSTILE.values(), ids=HOSTILE)
+def test_a_folder_that_claims_more_than_its_files_hold_is_damaged(features, tmp_path, change):
+    folder = Index.build(Features(features.codes)).save(tmp_path / "x.index")
+    claim(folder, change)
+    for opening in (Index.open, verify):
+        with pytest.raises(InputError, match=r"x\.index/.* is damaged"):
+            opening(folder)
+
+
+def test_rows_without_active_features_are_kept(tmp_path):
+    codes = sp.csr_array((np.ones(1, np.float32), ([5], [2])), shape=(5_000_000, 3))
+    folder = Index.build(Features(codes)).save(tmp_path / "x.index")
+    index = Index.open(folder)
+    assert len(index) == 5_000_000 and index.ids(index.query([0, 0, 1]).rows[0]) == ["5"]
+    assert index.label(0) is None and index.row("4999999") == 4_999_999

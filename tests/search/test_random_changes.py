@@ -52,7 +52,7 @@ def check(index, model, rng):
 def hunt(seed, steps, folder, engine="exact"):
     rng, model = random.Random(seed), Model()
     free = [str(number) for number in range(40)] + [f"name {number}" for number in range(20)]
-    has_ids = rng.random() < 0.7
+    has_ids, has_labels = rng.random() < 0.7, rng.random() < 0.7
 
     def draw(rows):
         unused = [id for id in free if id not in model.rows]
@@ -61,8 +61,9 @@ def hunt(seed, steps, folder, engine="exact"):
 
     ids, codes, labels = draw(rng.randint(1, 12))
     ids = ids if has_ids else [str(row) for row in range(len(ids))]
+    labels = labels if has_labels else [-1] * len(ids)
     model.add(ids, codes, labels)
-    built = Features(codes, ids=ids if has_ids else None, labels=labels)
+    built = Features(codes, ids=ids if has_ids else None, labels=labels if has_labels else None)
     index = Index.build(built, engine, cosine=False)
     is_saved = False
     for _ in range(steps):
@@ -110,8 +111,9 @@ def test_an_index_equals_a_dictionary_after_random_changes(seed, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_index_equals_a_dictionary_after_many_random_changes(tmp_path):
-    for seed in range(100, 130):
+@pytest.mark.parametrize("part", range(13))
+def test_an_index_equals_a_dictionary_after_ten_thousand_random_changes(part, tmp_path):
+    for seed in range(100 + 10 * part, 110 + 10 * part):
         hunt(seed, 80, tmp_path / f"{seed}.index")
 
 

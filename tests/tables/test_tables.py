@@ -1,6 +1,8 @@
 """Vectors and columns in files of every format."""
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -12,7 +14,8 @@ import torch
 from safetensors.torch import save_file
 
 from nonneg import InputError
-from nonneg.tables import arrow_vectors, check_regular_file, ids_within, open_vectors, read_bounded, read_column
+from nonneg.durable import check_regular_file, read_bounded
+from nonneg.tables import arrow_vectors, ids_within, open_vectors, read_column
 
 X = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
 
@@ -288,3 +291,49 @@ def test_text_that_is_too_large_is_rejected_by_its_size(name, tmp_path):
     assert read_bounded(tmp_path / "small", 3) == b"abc"
     with pytest.raises(InputError, match=r"3 bytes, expected at most 2"):
         read_bounded(tmp_path / "small", 2)
+
+
+def test_a_full_disk_is_reported_while_parquet_is_copied(tmp_path):
+    (tmp_path / "cache").mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", tmp_path / "cache"], check=False).returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    pq.write_table(pa.table({"v": list(np.zeros((40_000, 16)))}), tmp_path / "v.parquet")
+    program = "import sys; from nonneg.tables import open_vectors; open_vectors(sys.argv[1])"
+    try:
+        done = subprocess.run([sys.executable, "-c", program, tmp_path / "v.parquet"], capture_output=True, text=True)
+    finally:
+        subprocess.run(["umount", tmp_path / "cache"], check=True)
+    assert "InputError" in done.stderr and "no space left" in done.stderr, done.returncode
+
+
+@pytest.mark.parametrize("given", ["n" * 300, "n" * 300 + ":x", "a.npz:" + "9" * 5000, "a\0b.npy", "\ud800.npy"])
+def test_a_name_that_no_file_can_have_is_an_error(given, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("a.npz", a=X, b=X)
+    with pytest.raises(InputError, match=given.partition(":")[0]):
+        open_vectors(given)
+
+
+def test_a_damaged_parquet_file_is_named(tmp_path):
+    path, values = tmp_path / "v.parquet", np.random.default_rng(0).integers(0, 9, 100_000)
+    pq.write_table(pa.table({"v": pa.array(list(values.reshape(-1, 4).astype(np.float64))), "l": values[::4]}), path)
+    content = bytearray(path.read_bytes())
+    for place in range(100, len(content) - 5000, 50):
+        content[place] ^= 255
+    path.write_bytes(content)
+    for read in (open_vectors, lambda given: read_column(f"{given}:l")):
+        with pytest.raises(InputError, match=r"v\.parquet cannot be read as Parquet"):
+            read(str(path))
+    assert [file.name for file in (tmp_path / "cache" / "vectors").iterdir()] == [".lock"]
+
+
+def test_a_csv_file_may_hold_long_texts(tmp_path):
+    (tmp_path / "t.csv").write_text(f"id,text\n1,{'x' * 3_000_000}\n2,short\n")
+    assert list(map(len, read_column(f"{tmp_path}/t.csv:text"))) == [3_000_000, 5]
+
+
+def test_an_array_of_one_dimension_is_a_vector_only_on_request(tmp_path):
+    np.save(tmp_path / "one.npy", X[0])
+    assert open_vectors(f"{tmp_path}/one.npy", one=True).tolist() == [X[0].tolist()]
+    with pytest.raises(InputError, match=r"one\.npy .*\(3,\)"):
+        open_vectors(f"{tmp_path}/one.npy")

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
+from nonneg.durable import read_bounded
 from nonneg.errors import InputError
 from nonneg.modalities._modality import Modality, register
 from nonneg.modalities._source import Source
@@ -19,7 +20,6 @@ from nonneg.modalities.images.corruptions import KINDS, SEVERITIES, corrupted_so
 from nonneg.modalities.images.encoders import Input, build_encoder, check_encoder
 from nonneg.modalities.images.sources import MOST_BYTES, MixedSizesError, decode_image, open_source
 from nonneg.modalities.images.views import ViewConfig, grey, random_views, resize
-from nonneg.tables import read_bounded
 
 _PREVIEW_SIDE = 96
 _SMALL_SIDE = 64

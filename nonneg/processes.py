@@ -1,11 +1,14 @@
 """The processes that torchrun or srun started, and the cores and memory of this one."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from nonneg.errors import InputError
 
+Result = TypeVar("Result")
 _CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -49,6 +52,34 @@ def memory(cgroups: Path = _CGROUPS) -> int:
         except (OSError, ValueError):  # no such file, or "max"
             continue
     return least // launched_processes().here
+
+
+def all_or_none(work: Callable[[], Result]) -> Result:
+    """Run the work of this process; if it fails on any process, all raise the error of the first one that failed.
+
+    All processes must call this function; it also waits for all. Without a process group it just runs the work.
+
+    Example:
+        >>> all_or_none(lambda: 2 + 2)
+        4
+    """
+    import torch.distributed as dist  # takes a second to import
+
+    if not dist.is_initialized():
+        return work()
+    result, failure = None, None
+    try:
+        result = work()
+    except Exception as error:
+        failure = error
+    messages: list[str | None] = [None] * dist.get_world_size()
+    dist.all_gather_object(messages, None if failure is None else str(failure))
+    dist.barrier()  # a process that left now would close the connection before all have the messages
+    if failure is not None:
+        raise failure
+    for message in filter(None, messages):
+        raise InputError(message)
+    return result  # type: ignore[return-value]
 
 
 def launched_processes() -> Processes:

@@ -53,7 +53,9 @@ def save(model: Model, folder: Path) -> None:
     digests = {"sha256": hashlib.sha256(weights).hexdigest(), _CONFIG_DIGEST: _config_digest(content)}
     write_atomically(folder / WEIGHTS, weights)
     write_atomically(folder / CARD, model_card(model.config).encode())
-    write_atomically(folder / CONFIG, json.dumps({**content, **digests}, indent=1).encode())  # last: it completes the model
+    write_atomically(
+        folder / CONFIG, json.dumps({**content, **digests}, indent=1).encode()
+    )  # last: it completes the model
 
 
 def _separate(state: dict[str, Tensor]) -> dict[str, Tensor]:

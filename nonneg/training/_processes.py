@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from nonneg.errors import InputError
+from nonneg.processes import all_or_none
 
 Result = TypeVar("Result")
 
@@ -18,19 +18,7 @@ def on_first_process(fabric: Any, work: Callable[[], Result]) -> Result | None:
     Returns:
         The result on the first process, None on the others.
     """
-    result, failure = None, None
-    if fabric.is_global_zero:
-        try:
-            result = work()
-        except Exception as error:
-            failure = error
-    message = fabric.broadcast(None if failure is None else str(failure))
-    fabric.barrier()  # a process that left now would close the connection before all have the message
-    if failure is not None:
-        raise failure
-    if message is not None:
-        raise InputError(message)
-    return result
+    return all_or_none(lambda: work() if fabric.is_global_zero else None)
 
 
 def gather(tensor: Tensor, fabric: Any) -> list[Tensor]:

@@ -82,6 +82,11 @@ def all_or_none(work: Callable[[], Result]) -> Result:
     return result  # type: ignore[return-value]
 
 
+def on_first_process(work: Callable[[], Result]) -> Result | None:
+    """Do the same for work that only the first process does; the others wait, and get None."""
+    return all_or_none(lambda: work() if launched_processes().is_first else None)
+
+
 def launched_processes() -> Processes:
     """Return the processes that torchrun or srun started; otherwise a single one."""
     env = os.environ

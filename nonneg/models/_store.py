@@ -29,11 +29,11 @@ from nonneg.extras import import_extra
 from nonneg.messages import one_line
 from nonneg.modalities import Modality
 from nonneg.models._card import LIBRARY, model_card
-from nonneg.models._config import OWN_ENCODER, ModelConfig, from_json, to_json
+from nonneg.models._config import DIGESTS, OWN_ENCODER, ModelConfig, from_json, to_json
 from nonneg.models._model import Model
+from nonneg.validation import check_type
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
-_CONFIG_DIGEST = "config_sha256"
 _HUB = re.compile(r"hub:([\w.-]+/[\w.-]+)(?:@(.+))?")
 _LARGEST_TABLES = 2**30  # bytes of the tables that a network computes when it is built
 
@@ -50,7 +50,7 @@ def save(model: Model, folder: Path) -> None:
         raise InputError(f"{folder} holds other files ({min(foreign)}), expected a new folder or a model's folder")
     weights = save_tensors(_separate(model.state_dict()))
     content = json.loads(json.dumps(to_json(model.config, model.backbone)))  # as it will be read back
-    digests = {"sha256": hashlib.sha256(weights).hexdigest(), _CONFIG_DIGEST: _config_digest(content)}
+    digests = {"sha256": hashlib.sha256(weights).hexdigest(), "config_sha256": _config_digest(content)}
     write_atomically(folder / WEIGHTS, weights)
     write_atomically(folder / CARD, model_card(model.config).encode())
     write_atomically(
@@ -79,7 +79,7 @@ def load(path: str | Path, *, encoder: nn.Module | None = None, modality: type[M
             the trained ones.
         modality: the class of the run's modality, if it is not registered.
     """
-    content, digests, weights = _described(path)
+    content, weights = _described(path)
     try:
         config, backbone = from_json(content, modality)
     except InputError as error:
@@ -90,7 +90,7 @@ def load(path: str | Path, *, encoder: nn.Module | None = None, modality: type[M
         with read_errors_as_input_errors(weights):
             tensors = load_file(weights)
         model = _restored(config, encoder, backbone, tensors).eval()
-        _check_digests(weights, digests, content)
+        _check_digests(weights, content)
         return model
     except InputError as error:
         raise InputError(f"{path} cannot be loaded: {error}") from error
@@ -100,13 +100,14 @@ def load(path: str | Path, *, encoder: nn.Module | None = None, modality: type[M
 
 def verify(path: str | Path) -> str:
     """Check a model's weights and config against the hashes in its config, and return its modality and encoder."""
-    content, digests, weights = _described(path)
-    _check_digests(weights, digests, content)
+    content, weights = _described(path)
+    _check_digests(weights, content)
     return f"{content.get('modality', {}).get('name')}, encoder {content.get('encoder')}"
 
 
-def _described(path: str | Path) -> tuple[dict[str, Any], dict[str, Any], Path]:
-    """The content of a model's config, the digests in it, and the path of its weights."""
+def _described(path: str | Path) -> tuple[dict[str, Any], Path]:
+    """The content of a model's config, and the path of its weights."""
+    check_type("path", path, str | Path, "the folder of a run or model, or hub:owner/name")
     folder = fetched(path) if isinstance(path, str) and path.startswith("hub:") else Path(path)
     with read_errors_as_input_errors(folder):
         folder = folder / "model" if (folder / "model").is_dir() else folder
@@ -116,24 +117,23 @@ def _described(path: str | Path) -> tuple[dict[str, Any], dict[str, Any], Path]:
             if not part.is_file():
                 raise InputError(f"{path} holds no trained model: {part} is missing")
     try:
-        content = read_object(folder / CONFIG)
+        return read_object(folder / CONFIG), folder / WEIGHTS
     except InputError as error:
         raise InputError(f"{folder / CONFIG} does not describe a nonneg model: {error}") from error
-    digests = {name: content.pop(name, None) for name in ("sha256", _CONFIG_DIGEST)}
-    return content, digests, folder / WEIGHTS
 
 
 def _config_digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    described = {name: value for name, value in content.items() if name not in DIGESTS}
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
-def _check_digests(weights: Path, digests: dict[str, Any], content: dict[str, Any]) -> None:
+def _check_digests(weights: Path, content: dict[str, Any]) -> None:
     with read_errors_as_input_errors(weights), weights.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != digests["sha256"]:
+    if found != content.get("sha256"):
         raise InputError(f"{weights} is damaged: it was changed after it was saved (SHA-256 differs)")
     # Models that were saved before configs had a digest have none.
-    if digests[_CONFIG_DIGEST] not in (None, _config_digest(content)):
+    if content.get("config_sha256") not in (None, _config_digest(content)):
         raise InputError(f"{weights.with_name(CONFIG)} does not fit {WEIGHTS}: it was changed after it was saved")
 
 

@@ -5,7 +5,6 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,12 +57,20 @@ def open_feed(source: Source, config: TrainConfig, device: torch.device, views: 
     first = torch.zeros((1, 1), dtype=torch.int64)
     if config.modality.load_views(source, first[:0], config.seed, 0, views) is not None:
         return LoadedViews(source, config, device, views)
-    parts = list(arrays_of(source.samples))
-    if all(isinstance(part, np.ndarray) for part in parts):
-        fits = sum(part.nbytes for part in parts) < _available_memory(device)
-        if config.data_on == "device" or (config.data_on == "auto" and fits):
-            return Resident(source, device)
-    return ReadAhead(source, device)
+    return Resident(source, device) if _is_resident(source, config, device) else ReadAhead(source, device)
+
+
+def bytes_held(source: Source, config: TrainConfig, device: torch.device, batch: int) -> int:
+    """Return the bytes of the samples that a feed keeps in memory at a time; `batch` is the number per step."""
+    if _is_resident(source, config, device):
+        return int(source.samples.nbytes)
+    return _AHEAD * batch * sum(int(part.nbytes) for part in arrays_of(source.samples[[0]]))
+
+
+def _is_resident(source: Source, config: TrainConfig, device: torch.device) -> bool:
+    if config.data_on == "disk" or not isinstance(source.samples, np.ndarray):
+        return False
+    return config.data_on == "device" or source.samples.nbytes < _available_memory(device)
 
 
 def _available_memory(device: torch.device) -> float:
@@ -77,13 +84,12 @@ class Resident(Feed):
 
     def __init__(self, source: Source, device: torch.device) -> None:
         super().__init__(source, device)
-        self.samples = map_arrays(lambda part: _on_device(part, device), source.samples)
-        size = sum(part.nbytes for part in arrays_of(source.samples))
-        self.where = f"all {size / 1e6:,.1f} MB on the device"
+        self.samples = _on_device(source.samples, device)
+        self.where = f"all {source.samples.nbytes / 1e6:,.1f} MB on the device"
 
     def contents(self, rows: Tensor, epoch: int) -> Iterator[tuple[Any, Tensor]]:
         for samples in rows.to(self.device):
-            yield map_arrays(itemgetter(samples), self.samples), samples
+            yield self.samples[samples], samples
 
 
 def _on_device(array: npt.NDArray[Any], device: torch.device) -> Tensor:

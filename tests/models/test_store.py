@@ -138,6 +138,12 @@ def test_the_model_card_describes_the_model_and_how_to_load_it(folder):
     assert json.loads((folder / "config.json").read_text())["format"] == 2
 
 
+@pytest.mark.parametrize("path", [None, 3])
+def test_a_path_of_another_type_is_an_error(path):
+    with pytest.raises(InputError, match="path is "):
+        load(path)
+
+
 def test_a_folder_without_a_model_is_an_error(tmp_path):
     with pytest.raises(InputError, match=r"config\.json is missing"):
         load(tmp_path)

@@ -163,11 +163,20 @@ def test_embedding_an_own_source_uses_its_preprocessing(tmp_path):
         ({"source": 3, "views": noisy}, "source .*int"),
         ({"source": open_source("digits"), "views": noisy}, "views .*Source 'digits"),
         ({"encoder": nn.Conv2d(1, 2, 3)}, "encoder Conv2d"),
+        ({"encoder": nn.Linear(65, 3)}, r"encoder Linear .*\(2, 1, 8, 8\)"),
+        ({"encoder": "resnet18"}, "encoder is a str"),
+        ({"encoder": nn.Flatten}, "encoder is a type"),
+        ({"source": Digits(), "views": "crop"}, "views is a str"),
+        ({"source": Digits(), "views": noisy, "preprocess": 3}, "preprocess is a int"),
+        ({"loggers": None}, "loggers is None"),
+        ({"config": "digits"}, "config is a str"),
+        ({"config": None}, "config is None"),
+        ({"out": None}, "out is None"),
     ],
 )
 def test_errors_name_the_argument_and_nothing_is_written(arguments, message, tmp_path):
     with pytest.raises(InputError, match=message):
-        train(CONFIG, tmp_path / "run", progress=False, **arguments)
+        train(**{"config": CONFIG, "out": tmp_path / "run", "progress": False, **arguments})
     assert not (tmp_path / "run").exists()
 
 

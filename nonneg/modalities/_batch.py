@@ -8,7 +8,7 @@ import torch
 
 
 def map_arrays(function: Callable[[Any], Any], batch: Any) -> Any:
-    """Apply a function to every array of a batch.
+    """Apply a function to every array of a batch; a list becomes a tuple.
 
     Example:
         >>> map_arrays(len, {"tokens": np.zeros((4, 9)), "mask": np.ones((4, 9))})
@@ -16,14 +16,14 @@ def map_arrays(function: Callable[[Any], Any], batch: Any) -> Any:
     """
     if isinstance(batch, dict):
         return {name: map_arrays(function, part) for name, part in batch.items()}
-    if isinstance(batch, tuple):
+    if isinstance(batch, tuple | list):
         return tuple(map_arrays(function, part) for part in batch)
     return function(batch)
 
 
 def arrays_of(batch: Any) -> Iterator[Any]:
     """Yield every array of a batch, in order."""
-    if isinstance(batch, dict | tuple):
+    if isinstance(batch, dict | tuple | list):
         for part in batch.values() if isinstance(batch, dict) else batch:
             yield from arrays_of(part)
     else:

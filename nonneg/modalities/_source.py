@@ -42,11 +42,22 @@ class Source:
     skipped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not hasattr(self.samples, "__len__") or isinstance(self.samples, list | tuple | dict | str):
+            raise InputError(
+                f"samples is a {type(self.samples).__name__}, expected an array, or as in `Source.samples`"
+            )
         if not self.ids:
             object.__setattr__(self, "ids", tuple(map(str, range(len(self)))))
         for name, values in {"ids": self.ids, "labels": self.labels, **self.factors}.items():
             if values is not None and len(values) != len(self):
                 raise InputError(f"{name}: {len(values)} given, expected {len(self)}, one per sample")
+        if len({name for name in self.ids if isinstance(name, str)}) < len(self):
+            raise InputError("ids: some are the same or no strings, expected a different string for each sample")
+        if self.labels is not None:
+            numbers = np.asarray(self.labels)
+            if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+                raise InputError(f"labels: {numbers.dtype} of shape {numbers.shape}, expected one integer per sample")
+            object.__setattr__(self, "labels", numbers.astype(np.int64, copy=False))
 
     def __len__(self) -> int:
         return len(self.samples)

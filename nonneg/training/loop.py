@@ -16,17 +16,16 @@ from nonneg import metrics
 from nonneg.errors import InputError, StoppedError
 from nonneg.messages import one_line
 from nonneg.modalities import Source
-from nonneg.modalities.own import Items, Own, source_of
+from nonneg.modalities.own import Own, source_of
 from nonneg.models import OWN_ENCODER, Model, output_width
 from nonneg.processes import launched_processes, on_first_process
 from nonneg.training._checks import check_features_alive, check_finite, check_weights, stop_if
-from nonneg.training._feed import open_feed
-from nonneg.training._memory import check_memory
+from nonneg.training._feed import check_memory, open_feed
 from nonneg.training._optimisers import learning_rate, optimiser_of
 from nonneg.training._progress import EpochProgress, epoch_progress, print_line
 from nonneg.training._resume import fingerprint, restore_state, save_state
 from nonneg.training._run import BOARD, RunFolder
-from nonneg.training._step import Step, views_per_sample
+from nonneg.training._step import Step, step_bytes, views_per_sample
 from nonneg.training._stop import StopSignals
 from nonneg.training._watch import MOST_CLASSES, Watch
 from nonneg.training.config import TrainConfig
@@ -55,8 +54,7 @@ def train(
 ) -> Path:
     """Train a model and write a run: config, log (one line per epoch), checkpoints, environment, model.
 
-    An unfinished run in the folder is resumed. Under torchrun or SLURM, all processes train together, with the same
-    result as one process.
+    An unfinished run is resumed. Under torchrun or SLURM, processes train together, with the same result as one.
 
     Args:
         config: the settings.
@@ -92,7 +90,7 @@ def train(
     _check_batch_size(source, config, fabric.world_size)
     path = _path(config, fabric)
     network = new_model(config, source, encoder)
-    check_memory(network, source, config, fabric, progress)
+    check_memory(source, config, fabric, step_bytes(network, source, config, fabric.world_size), progress)
     # Nothing is written or overwritten before all input has been checked.
     with _open_run(Path(out), config, overwrite, fabric) as run:
         on_first_process(lambda: run.record_broken(source.skipped))
@@ -297,8 +295,8 @@ def _opened(
     if preprocess is not None:
         raise InputError("preprocess is given without views, expected both or neither")
     opened = config.modality.open(config.data if source is None else source, progress=progress)
-    if isinstance(opened.samples, Items) and opened.samples.transform is None:
-        raise InputError("views is missing, expected a transform of one sample into one view")
+    # A source that cannot be loaded is an error before anything is written.
+    config.modality.load_views(opened, torch.zeros((0, 1), dtype=torch.int64), config.seed, 0, 0)
     return config if source is None else replace(config, data=opened.name), opened
 
 

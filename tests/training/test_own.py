@@ -1,6 +1,7 @@
 """Training with the caller's own encoder, dataset and transform."""
 
 import dataclasses
+import multiprocessing
 import random
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import nn
 
 import nonneg
 from nonneg.errors import InputError, StoppedError
+from nonneg.modalities import Source
 from nonneg.modalities.images import open_source
 from nonneg.modalities.own import Own, as_input, source_of
 from nonneg.training import load_recipe, read_log, train
@@ -194,3 +196,84 @@ def test_a_config_with_an_own_encoder_needs_a_module(tmp_path):
 def test_a_path_is_an_error_for_a_modality_that_reads_no_files(tmp_path):
     with pytest.raises(InputError, match="data is 'digits'"):
         train(HERE, tmp_path / "run", encoder=Network(), progress=False)
+
+
+class Drawn(torch.utils.data.Dataset):
+    """Samples that are made when they are read; they may be random."""
+
+    def __init__(self, sample, count=40):
+        self.sample, self.count = sample, count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, row):
+        return self.sample(row)
+
+
+class Picked(nn.Module):
+    """A linear layer on one part of its input."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.part, self.linear = part, nn.Linear(4, 16)
+
+    def forward(self, inputs):
+        return self.linear(inputs[self.part])
+
+
+SMALL = dataclasses.replace(HERE, batch_size=20, epochs=1, warmup_epochs=0)
+
+
+@pytest.mark.parametrize(
+    ("sample", "views", "encoder"),
+    [
+        (lambda row: torch.randint(0, 50, (6,)), lambda tokens: tokens, lambda: nn.EmbeddingBag(50, 16)),
+        (lambda row: np.random.rand(4), lambda numbers: numbers + 0.1, lambda: nn.Linear(4, 16)),  # noqa: NPY002
+        (lambda row: {"a": torch.rand(4)}, lambda item: {"a": item["a"] + torch.randn(4)}, lambda: Picked("a")),
+        (lambda row: ((torch.rand(4), torch.rand(2)), 3), lambda item: (item[0] + 0.1, item[1]), lambda: Picked(0)),
+    ],
+    ids=["integers", "float64", "dictionaries", "tuples"],
+)
+@pytest.mark.parametrize("workers", [0, 1])
+def test_samples_of_any_structure_train_and_embed(sample, views, encoder, workers, tmp_path):
+    config, dataset = SMALL.replace(workers=workers), Drawn(sample)
+    run = train(config, tmp_path / "run", source=dataset, views=views, encoder=encoder(), progress=False)
+    model = nonneg.load(run, encoder=encoder())
+    features = model.embed(dataset)
+    assert features.shape == (40, 128)
+    again = model.embed(dataset)  # random samples are drawn alike each time
+    assert abs(features.codes - again.codes).max() == 0
+
+
+def test_a_selection_of_a_dataset_trains(tmp_path):
+    source = source_of(Digits(), noisy).take(range(100, 250)).take(range(120))
+    assert len(read_log(train(HERE, tmp_path / "run", source=source, encoder=Network(), progress=False))) == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "views", "message"),
+    [
+        (Drawn(lambda row: "words"), noisy, "preprocess .*a str"),
+        (Drawn(lambda row: torch.rand(4)), lambda sample: None, "views .*a NoneType"),
+        (Drawn(lambda row: torch.rand(4)), lambda sample: torch.rand(random.randint(2, 9)), "views .*joined"),
+        (Source("rows", np.zeros((40, 4), np.float32)), None, "views is missing"),
+    ],
+    ids=["words", "nothing", "lengths", "array"],
+)
+def test_what_cannot_be_a_batch_is_an_error_that_names_its_maker(source, views, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        train(SMALL, tmp_path / "run", source=source, views=views, encoder=nn.Linear(4, 16), progress=False)
+
+
+@pytest.mark.filterwarnings("ignore:Got pickle error")
+def test_a_function_that_cannot_be_sent_to_loader_processes_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.multiprocessing, "Process", multiprocessing.get_context("spawn").Process)
+    with pytest.raises(InputError, match=r"views .*workers=0"):
+        arguments = {"source": Digits(), "views": lambda image: noisy(image), "encoder": Network(), "progress": False}
+        train(CONFIG.replace(modality=Own(workers=1)), tmp_path / "run", **arguments)
+
+
+def test_an_unknown_field_is_an_error_that_names_it():
+    with pytest.raises(InputError, match="epoch is not a field"):
+        CONFIG.replace(epoch=3)

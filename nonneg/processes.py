@@ -9,6 +9,7 @@ from typing import TypeVar
 from nonneg.errors import InputError
 
 Result = TypeVar("Result")
+_UNKNOWN = 16 << 30  # bytes, where the system does not say: Python on Windows
 _CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -45,23 +46,13 @@ def cores() -> int:
 
 def memory(cgroups: Path = _CGROUPS) -> int:
     """Return the bytes for each process: its share of the machine's memory, or of its container's limit."""
-    least = _machine_memory()
+    least = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else _UNKNOWN
     for name in ("memory.max", "memory/memory.limit_in_bytes"):  # cgroups version 2 and 1
         try:
             least = min(least, int((cgroups / name).read_text()))
         except (OSError, ValueError):  # no such file, or "max"
             continue
     return least // launched_processes().here
-
-
-def _machine_memory() -> int:
-    if hasattr(os, "sysconf"):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    import ctypes
-
-    status = (ctypes.c_ulonglong * 8)(64)  # Windows: MEMORYSTATUSEX, whose first field is its own size
-    ctypes.windll.kernel32.GlobalMemoryStatusEx(status)  # type: ignore[attr-defined]
-    return status[1]
 
 
 def all_or_none(work: Callable[[], Result]) -> Result:

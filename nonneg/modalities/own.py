@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from pickle import PicklingError
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -17,9 +16,8 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 
 from nonneg.errors import InputError
 from nonneg.messages import one_line
-from nonneg.modalities._batch import map_arrays
 from nonneg.modalities._modality import Modality, register
-from nonneg.modalities._source import SomeRows, Source
+from nonneg.modalities._source import SomeRows, Source, map_arrays
 from nonneg.processes import cores
 
 Transform = Callable[[Any], Any]
@@ -63,13 +61,7 @@ class Own(Modality):
             collate_fn=partial(_joined, maker="views"),
             generator=torch.Generator(),  # otherwise it would draw from the generator that a resumed run restores
         )
-        try:
-            return iter(loader) if len(rows) else iter(())
-        except (PicklingError, AttributeError, TypeError) as error:  # systems that do not fork send everything
-            raise InputError(
-                f"views or source cannot be sent to loader processes ({one_line(error)}), expected functions of a"
-                " module; or set Own(workers=0)"
-            ) from error
+        return iter(loader) if len(rows) else iter(())
 
     def draw_views(
         self, batch: Any, samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype

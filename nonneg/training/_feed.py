@@ -55,8 +55,7 @@ class Feed(ABC):
 
 def open_feed(source: Source, config: TrainConfig, device: torch.device, views: int = 2) -> Feed:
     """Keep the samples on the device if they fit, otherwise read them ahead; `config.data_on` overrides this."""
-    first = torch.zeros((1, 1), dtype=torch.int64)
-    if config.modality.load_views(source, first[:0], config.seed, 0, views) is not None:
+    if config.modality.load_views(source, torch.zeros((0, 1), dtype=torch.int64), config.seed, 0, views) is not None:
         return LoadedViews(source, config, device, views)
     return Resident(source, device) if _is_resident(source, config, device) else ReadAhead(source, device)
 
@@ -74,9 +73,9 @@ def check_memory(source: Source, config: TrainConfig, fabric: Any, step: int, sh
     On a GPU a compiled step takes less than this, and running out of memory is an error there: only data is checked.
     """
     on_gpu, data = fabric.device.type == "cuda", bytes_held(source, config, fabric.device, fabric.world_size)
-    there = torch.cuda.mem_get_info(fabric.device)[0] if on_gpu else memory()
-    sizes = [f"{size / 1e9:,.1f} GB" for size in (data, step, there)]
-    if data + (0 if on_gpu else step) > there:
+    available = _available_memory(fabric.device)
+    sizes = [f"{size / 1e9:,.1f} GB" for size in (data, step, available)]
+    if data + (0 if on_gpu else step) > available:
         raise InputError(
             f"the run takes about {sizes[0]} for data and {sizes[1]} for a step, expected at most {sizes[2]}, the"
             " memory that it can use; reduce batch_size, image_size or views.size, or raise accumulate"
@@ -88,13 +87,12 @@ def check_memory(source: Source, config: TrainConfig, fabric: Any, step: int, sh
 def _is_resident(source: Source, config: TrainConfig, device: torch.device) -> bool:
     if config.data_on == "disk" or not isinstance(source.samples, np.ndarray):
         return False
-    return config.data_on == "device" or source.samples.nbytes < _available_memory(device)
+    share = _DEVICE_SHARE if device.type == "cuda" else _HOST_SHARE
+    return config.data_on == "device" or source.samples.nbytes < share * _available_memory(device)
 
 
-def _available_memory(device: torch.device) -> float:
-    if device.type == "cuda":
-        return _DEVICE_SHARE * torch.cuda.mem_get_info(device)[0]
-    return _HOST_SHARE * memory()
+def _available_memory(device: torch.device) -> int:
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else memory()
 
 
 class Resident(Feed):

@@ -58,7 +58,9 @@ class Step:
         self.last_features: Tensor | None = None
         model.modality.to(fabric.device)
         layers = _Layers(model)
-        self.layers, self.optimiser = fabric.setup(_wrapped(layers, path), optimiser)
+        # Compiled as a module: Fabric can wrap modules for several processes.
+        wrapped: Any = torch.compile(layers, dynamic=False) if path == "forward" else layers
+        self.layers, self.optimiser = fabric.setup(wrapped, optimiser)
         self._run: Callable[[Batch], None] = _Graph(self, layers) if path == "graph" else self._run_eagerly
 
     def __call__(self, batch: Batch, epoch: int, lr: float) -> None:
@@ -154,11 +156,6 @@ class _Layers(nn.Module):
     def forward(self, views: Any) -> tuple[Tensor, Tensor, Tensor | None]:
         h, z = self.model.forward_layers(views)
         return h, z, None if self.model.classifier is None else self.model.head()
-
-
-def _wrapped(layers: nn.Module, path: str) -> nn.Module:
-    """Return the layers, compiled as a module if needed: Fabric can wrap modules for several processes."""
-    return torch.compile(layers, dynamic=False) if path == "forward" else layers  # type: ignore[return-value]
 
 
 class _Graph:

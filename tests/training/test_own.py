@@ -1,7 +1,6 @@
 """Training with the caller's own encoder, dataset and transform."""
 
 import dataclasses
-import multiprocessing
 import random
 
 import numpy as np
@@ -264,14 +263,6 @@ def test_a_selection_of_a_dataset_trains(tmp_path):
 def test_what_cannot_be_a_batch_is_an_error_that_names_its_maker(source, views, message, tmp_path):
     with pytest.raises(InputError, match=message):
         train(SMALL, tmp_path / "run", source=source, views=views, encoder=nn.Linear(4, 16), progress=False)
-
-
-@pytest.mark.filterwarnings("ignore:Got pickle error")
-def test_a_function_that_cannot_be_sent_to_loader_processes_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(torch.multiprocessing, "Process", multiprocessing.get_context("spawn").Process)
-    with pytest.raises(InputError, match=r"views .*workers=0"):
-        arguments = {"source": Digits(), "views": lambda image: noisy(image), "encoder": Network(), "progress": False}
-        train(CONFIG.replace(modality=Own(workers=1)), tmp_path / "run", **arguments)
 
 
 def test_an_unknown_field_is_an_error_that_names_it():

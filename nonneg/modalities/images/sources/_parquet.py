@@ -18,7 +18,7 @@ from nonneg.modalities.images.sources._collection import Listing, short_name
 IMAGE_COLUMNS = ("image", "img")
 LABEL_COLUMNS = ("label", "labels", "fine_label")
 _SHARD = re.compile(r"(.+)-\d{5}-of-\d{5}")
-_ROWS_AT_ONCE, _BYTES_AT_ONCE = 64, 64 << 20
+_ROWS_AT_ONCE = 64
 
 
 class Parquet:
@@ -87,9 +87,7 @@ class Parquet:
             if start < rows:
                 bare = not _is_struct(parquet.schema_arrow, self._image, "bytes")
                 column = self._image if bare else f"{self._image}.bytes"
-                stored = sum(parquet.metadata.row_group(i).total_byte_size for i in range(parquet.num_row_groups))
-                at_once = max(1, min(_ROWS_AT_ONCE, _BYTES_AT_ONCE * rows // max(1, stored)))
-                for batch in _batches(file, parquet, [column], at_once, start):
+                for batch in _batches(file, parquet, [column], _ROWS_AT_ONCE, start):
                     values = batch.column(self._image)
                     yield from (values if bare else values.field("bytes")).to_pylist()
             start = max(0, start - rows)

@@ -20,6 +20,6 @@ def choose_device(name: str | torch.device | None = None) -> torch.device:
         if device.type == "meta":
             raise RuntimeError("it holds no data")
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:  # torch asserts that it was built with CUDA
+    except (RuntimeError, AssertionError, TypeError) as error:  # torch asserts that it was built with CUDA
         raise InputError(f"device {str(name)!r} cannot be used: {one_line(error)}") from error
     return device

@@ -1,11 +1,15 @@
 """The processes that torchrun or srun started, and the cores and memory of this one."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from nonneg.errors import InputError
 
+Result = TypeVar("Result")
+_UNKNOWN = 16 << 30  # bytes, where the system does not say: Python on Windows
 _CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -42,13 +46,46 @@ def cores() -> int:
 
 def memory(cgroups: Path = _CGROUPS) -> int:
     """Return the bytes for each process: its share of the machine's memory, or of its container's limit."""
-    least = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    least = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else _UNKNOWN
     for name in ("memory.max", "memory/memory.limit_in_bytes"):  # cgroups version 2 and 1
         try:
             least = min(least, int((cgroups / name).read_text()))
         except (OSError, ValueError):  # no such file, or "max"
             continue
     return least // launched_processes().here
+
+
+def all_or_none(work: Callable[[], Result]) -> Result:
+    """Run the work of this process; if it fails on any process, all raise the error of the first one that failed.
+
+    All processes must call this function; it also waits for all. Without a process group it just runs the work.
+
+    Example:
+        >>> all_or_none(lambda: 2 + 2)
+        4
+    """
+    import torch.distributed as dist  # takes a second to import
+
+    if not dist.is_initialized():
+        return work()
+    result, failure = None, None
+    try:
+        result = work()
+    except Exception as error:
+        failure = error
+    messages: list[str | None] = [None] * dist.get_world_size()
+    dist.all_gather_object(messages, None if failure is None else str(failure))
+    dist.barrier()  # a process that left now would close the connection before all have the messages
+    if failure is not None:
+        raise failure
+    for message in filter(None, messages):
+        raise InputError(message)
+    return result  # type: ignore[return-value]
+
+
+def on_first_process(work: Callable[[], Result]) -> Result | None:
+    """Do the same for work that only the first process does; the others wait, and get None."""
+    return all_or_none(lambda: work() if launched_processes().is_first else None)
 
 
 def launched_processes() -> Processes:

@@ -1,6 +1,7 @@
 """Run folders: what `nonneg train` and `nonneg convert` write, and what kind of thing a path is."""
 
 import json
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -103,6 +104,7 @@ class RunFolder:
         self.folder, self.format, self.config = folder, format, config
         with ExitStack() as stack:
             stack.enter_context(folder_lock(folder))
+            self._locked = folder.stat()
             self.resumes = not overwrite and format.is_unfinished(folder)
             self._overwrite = overwrite or format.is_empty(folder)
             if self.resumes:
@@ -142,6 +144,12 @@ class RunFolder:
                 " settings, choose another folder, or pass --overwrite to start over"
             )
 
+    def check_owned(self) -> None:
+        """Raise an error if the folder was removed, and perhaps made again, since this process locked it."""
+        with os_errors_as_input_errors(self.folder):
+            if not os.path.samestat(self._locked, self.folder.stat()):
+                raise InputError(f"{self.folder} was replaced by another process during the run; choose another folder")
+
     @property
     def model(self) -> Path:
         """The folder of the run's model."""
@@ -149,6 +157,7 @@ class RunFolder:
 
     def log(self, line: dict[str, Any]) -> None:
         """Append a line to the log."""
+        self.check_owned()
         with os_errors_as_input_errors(self.folder / LOG), (self.folder / LOG).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 

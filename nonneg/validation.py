@@ -27,6 +27,13 @@ _TYPES = {
 }
 
 
+def check_type(name: str, value: Any, kind: Any, expected: str) -> None:
+    """Raise an error unless an argument is an instance of a class, or of one of several."""
+    if not isinstance(value, kind):
+        found = "None" if value is None else f"a {type(value).__name__}"
+        raise InputError(f"{name} is {found}, expected {expected}")
+
+
 def check_fields(settings: Any, prefix: str = "") -> None:
     """Check every field of a dataclass against its annotation; call it from `__post_init__`.
 

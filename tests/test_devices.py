@@ -5,7 +5,7 @@ from nonneg.devices import choose_device
 from nonneg.errors import InputError
 
 
-@pytest.mark.parametrize("name", ["no such device", "meta", "cuda:99"])
+@pytest.mark.parametrize("name", ["no such device", "meta", "cuda:99", {}])
 def test_a_device_that_does_not_work_is_rejected_by_name(name):
     with pytest.raises(InputError, match=f"device '{name}'"):
         choose_device(name)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nonneg.codes import EPSILON
-from nonneg.metrics._labels import labelled
+from nonneg.metrics._codes import labelled
 from nonneg.metrics._tally import Tally, tally
 
 

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from nonneg.codes import active
-from nonneg.metrics._codes import as_dense, check, require
-from nonneg.metrics._labels import as_labels
+from nonneg.metrics._codes import as_dense, as_labels, check, require
 
 # Entries that are counted at a time.
 _ENTRIES = 2**24

@@ -20,8 +20,7 @@ from torchmetrics import Metric
 
 from nonneg.metrics._activity import activation_sums, active_counts, activity_of, hoyer_rows
 from nonneg.metrics._class_consistency import consistency_of
-from nonneg.metrics._codes import active_entries
-from nonneg.metrics._labels import as_integers
+from nonneg.metrics._codes import active_entries, as_integers
 from nonneg.metrics._structure import correlation_of, effective_rank_of, gram
 from nonneg.metrics._tally import tally_of
 

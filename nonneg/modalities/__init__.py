@@ -4,10 +4,9 @@ A new modality of the package is a folder beside `images` and one line in `_moda
 package need neither.
 """
 
-from nonneg.modalities._batch import arrays_of, as_tensors, map_arrays
 from nonneg.modalities._modality import Modality, register
 from nonneg.modalities._random import uniform
-from nonneg.modalities._source import ChangedRows, SomeRows, Source
+from nonneg.modalities._source import ChangedRows, SomeRows, Source, arrays_of, as_tensors, map_arrays
 from nonneg.modalities._splits import UndividedError
 
 __all__ = [

@@ -1,11 +1,15 @@
-"""`Source`: samples to train on or to embed, with ids and labels."""
+"""`Source`: samples to train on or to embed, with ids and labels; and its batches.
 
-from collections.abc import Callable, Mapping
+A batch is an array, or a tuple or dictionary of arrays, whose first axis runs over samples.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from nonneg.errors import InputError
 
@@ -42,11 +46,22 @@ class Source:
     skipped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not hasattr(self.samples, "__len__") or isinstance(self.samples, list | tuple | dict | str):
+            raise InputError(
+                f"samples is a {type(self.samples).__name__}, expected an array, or as in `Source.samples`"
+            )
         if not self.ids:
             object.__setattr__(self, "ids", tuple(map(str, range(len(self)))))
+        elif len({name for name in self.ids if isinstance(name, str)}) < len(self.ids):
+            raise InputError("ids: some are the same or no strings, expected a different string for each sample")
         for name, values in {"ids": self.ids, "labels": self.labels, **self.factors}.items():
             if values is not None and len(values) != len(self):
                 raise InputError(f"{name}: {len(values)} given, expected {len(self)}, one per sample")
+        if self.labels is not None:
+            numbers = np.asarray(self.labels)
+            if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+                raise InputError(f"labels: {numbers.dtype} of shape {numbers.shape}, expected one integer per sample")
+            object.__setattr__(self, "labels", numbers.astype(np.int64, copy=False))
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -111,3 +126,37 @@ class ChangedRows:
     def shape(self) -> tuple[int, ...]:
         """The shape of the unchanged samples, if they are an array."""
         return tuple(self.whole.shape)
+
+
+def map_arrays(function: Callable[[Any], Any], batch: Any) -> Any:
+    """Apply a function to every array of a batch; a list becomes a tuple.
+
+    Example:
+        >>> map_arrays(len, {"tokens": np.zeros((4, 9)), "mask": np.ones((4, 9))})
+        {'tokens': 4, 'mask': 4}
+    """
+    if isinstance(batch, dict):
+        return {name: map_arrays(function, part) for name, part in batch.items()}
+    if isinstance(batch, tuple | list):
+        return tuple(map_arrays(function, part) for part in batch)
+    return function(batch)
+
+
+def arrays_of(batch: Any) -> Iterator[Any]:
+    """Yield every array of a batch, in order."""
+    if isinstance(batch, dict | tuple | list):
+        for part in batch.values() if isinstance(batch, dict) else batch:
+            yield from arrays_of(part)
+    else:
+        yield batch
+
+
+def as_tensors(batch: Any) -> Any:
+    """Convert the NumPy arrays of a batch to tensors, without copies unless torch needs them; keep tensors."""
+
+    def tensor(part: Any) -> torch.Tensor:
+        if isinstance(part, torch.Tensor):
+            return part
+        return torch.from_numpy(part if part.flags.writeable and part.flags.c_contiguous else np.array(part))
+
+    return map_arrays(tensor, batch)

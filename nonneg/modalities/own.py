@@ -2,7 +2,9 @@
 
 import random
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -15,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 from nonneg.errors import InputError
 from nonneg.messages import one_line
 from nonneg.modalities._modality import Modality, register
-from nonneg.modalities._source import Source
+from nonneg.modalities._source import SomeRows, Source, map_arrays
 from nonneg.processes import cores
 
 Transform = Callable[[Any], Any]
@@ -43,29 +45,32 @@ class Own(Modality):
             return super().open(data, split, skip_broken=skip_broken, progress=progress)
         return source_of(data)
 
-    def load_views(
-        self, source: Source, rows: Tensor, seed: int, epoch: int, count: int
-    ) -> Iterator[tuple[Tensor, ...]]:
-        """Yield batches `(batch, count, …)` of `count` views of each sample."""
+    def load_views(self, source: Source, rows: Tensor, seed: int, epoch: int, count: int) -> Iterator[Any]:
+        """Yield batches of `count` views of each sample; their arrays are `(batch, count, …)`."""
         items = source.samples
-        if items.transform is None:
+        while isinstance(items, SomeRows):
+            items, rows = items.whole, torch.from_numpy(items.rows)[rows]
+        if getattr(items, "transform", None) is None:
             raise InputError("views is missing, expected a transform of one sample into one view")
         workers = min(_MOST_WORKERS, cores()) if self.workers < 0 else self.workers
-        views = _Views(items, seed, epoch, count)
         loader = DataLoader(
-            views,
+            _Views(items, seed, epoch, count),
             batch_sampler=[batch.tolist() for batch in rows],
             num_workers=min(workers, len(rows)),
             pin_memory=torch.cuda.is_available(),
+            collate_fn=partial(_joined, maker="views"),
             generator=torch.Generator(),  # otherwise it would draw from the generator that a resumed run restores
         )
         return iter(loader) if len(rows) else iter(())
 
     def draw_views(
-        self, batch: Tensor, samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype
-    ) -> Tensor:
+        self, batch: Any, samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype
+    ) -> Any:
         """Return first views, then second ones, of a batch that already holds views."""
-        return batch.transpose(0, 1).flatten(0, 1).to(dtype)
+        return map_arrays(lambda part: part.transpose(0, 1).flatten(0, 1), _with_floats(batch, dtype))
+
+    def inputs(self, batch: Any) -> Any:
+        return _with_floats(batch, torch.float32)
 
 
 class Items:
@@ -85,11 +90,11 @@ class Items:
         return len(self.dataset)
 
     def __getitem__(self, rows: Any) -> Any:
-        inputs = [self.preprocess(self.sample(int(row))) for row in np.arange(len(self))[rows]]
-        try:
-            return default_collate(inputs)
-        except (RuntimeError, TypeError) as error:
-            raise InputError(f"preprocess returns inputs that cannot be joined: {one_line(error)}") from error
+        inputs = []
+        for row in np.arange(len(self))[rows].tolist():
+            with _seeded(row):  # a dataset may draw random numbers
+                inputs.append(self.preprocess(self.sample(row)))
+        return _joined(inputs, "preprocess")
 
     def sample(self, row: int) -> Any:
         item = self.dataset[row]
@@ -116,36 +121,65 @@ def source_of(
     return Source(name, samples, labels=None if labels is None else labels.astype(np.int64))
 
 
-def as_input(sample: Any) -> Tensor:
-    """Return tensors unchanged, and images (PIL or uint8 arrays) as `(channels, height, width)` floats from 0 to 1."""
+def as_input(sample: Any) -> Any:
+    """Return tensors unchanged, and images (PIL or uint8 arrays) as `(channels, height, width)` floats from 0 to 1.
+
+    Tuples and dictionaries stay such; so the encoder gets them.
+    """
     if isinstance(sample, Tensor):
         return sample
-    array = np.asarray(sample)
-    if array.dtype != np.uint8:
-        return torch.from_numpy(np.array(array))
-    image = torch.from_numpy(np.array(array))
-    return (image[None] if image.ndim == 2 else image.permute(2, 0, 1)).float() / 255
+    if isinstance(sample, dict | tuple):
+        return map_arrays(as_input, sample)
+    array = np.array(sample)
+    if array.dtype.kind not in "biuf":
+        expected = "a tensor, an array of numbers, an image, or a tuple or dictionary of these"
+        raise InputError(f"views or preprocess returns a {type(sample).__name__}, expected {expected}")
+    given = torch.from_numpy(array)
+    if array.dtype != np.uint8 or array.ndim not in (2, 3):
+        return given
+    return (given[None] if given.ndim == 2 else given.permute(2, 0, 1)).float() / 255
 
 
-class _Views(Dataset[Tensor]):
+def _with_floats(batch: Any, dtype: torch.dtype) -> Any:
+    """Convert the precision of numbers; integers, such as tokens, stay integers."""
+    return map_arrays(lambda part: part.to(dtype) if part.is_floating_point() else part, batch)
+
+
+def _joined(parts: list[Any], maker: str) -> Any:
+    """Join samples or views to a batch; `maker` is the argument that made them."""
+    try:
+        return default_collate(parts)
+    except (RuntimeError, TypeError, KeyError) as error:
+        raise InputError(f"{maker} returns what cannot be joined to a batch: {one_line(error)}") from error
+
+
+@contextmanager
+def _seeded(*key: int) -> Iterator[None]:
+    """Seed the global generators by a key; afterwards they continue as if nothing had been drawn."""
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002 (transforms use the global generators)
+    drawn = int(np.random.SeedSequence(key).generate_state(1)[0])
+    try:
+        with torch.random.fork_rng([]):
+            random.seed(drawn)
+            np.random.seed(drawn)  # noqa: NPY002
+            torch.default_generator.manual_seed(drawn)  # not those of GPUs, which are not restored here
+            yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
+
+
+class _Views(Dataset[Any]):
     """Views of a sample that depend only on (seed, epoch, sample, view), whichever process makes them."""
 
     def __init__(self, items: Items, seed: int, epoch: int, count: int) -> None:
         self.items, self.seed, self.epoch, self.count = items, seed, epoch, count
 
-    def __getitem__(self, row: int) -> Tensor:
+    def __getitem__(self, row: int) -> Any:
         assert self.items.transform is not None
         sample, views = None, []
-        # The caller's own random generators continue as if nothing had been drawn.
-        states = random.getstate(), np.random.get_state()  # noqa: NPY002 (transforms use the global generators)
-        with torch.random.fork_rng([]):
-            for view in range(self.count):
-                drawn = np.random.SeedSequence((self.seed, self.epoch, row, view)).generate_state(1)
-                random.seed(int(drawn[0]))
-                np.random.seed(drawn[0])  # noqa: NPY002
-                torch.default_generator.manual_seed(int(drawn[0]))  # not those of GPUs, which are not restored here
+        for view in range(self.count):
+            with _seeded(self.seed, self.epoch, row, view):
                 sample = sample if view else self.items.sample(row)  # seeded: a dataset may draw random numbers, too
                 views.append(as_input(self.items.transform(sample)))
-        random.setstate(states[0])
-        np.random.set_state(states[1])  # noqa: NPY002
-        return torch.stack(views)
+        return _joined(views, "views")

@@ -12,6 +12,7 @@ from nonneg.rectify import KINDS
 from nonneg.validation import build, check_fields
 
 FORMAT = 2
+DIGESTS = ("sha256", "config_sha256")  # of the weights, and of the rest of a `config.json`
 OWN_ENCODER = "own"
 
 
@@ -84,7 +85,7 @@ def from_json(content: Any, modality: type[Modality] = Modality) -> tuple[ModelC
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else content
         raise InputError(f"its format is {found!r}, expected {FORMAT}")
-    rest = {key: value for key, value in content.items() if key not in ("format", "backbone", "modality")}
+    rest = {key: value for key, value in content.items() if key not in ("format", "backbone", "modality", *DIGESTS)}
     for name in (field.name for field in fields(ModelConfig)):
         if name not in content:
             raise InputError(f"{name} is missing")

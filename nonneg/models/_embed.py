@@ -3,6 +3,7 @@
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
@@ -19,7 +20,7 @@ from nonneg.modalities import Source
 from nonneg.models._collect import features_of, joined
 from nonneg.models._store import load
 from nonneg.models._stream import Layer, Precision, aligned_shares, check_batch_size, usual_batch_size
-from nonneg.processes import Processes, launched_processes
+from nonneg.processes import Processes, all_or_none, launched_processes
 from nonneg.progress import progress_bar
 
 
@@ -68,6 +69,21 @@ def embed_data(
     if options.batch_size is not None:
         check_batch_size(options.batch_size)
     processes = launched_processes()
+    if processes.total > 1:
+        _init_process_group(processes)
+    work = _work(run, data, out, options, progress and processes.is_first, processes)
+    while (written := all_or_none(lambda: next(work))) is None:
+        pass
+    return written
+
+
+def _work(
+    run: str, data: str, out: Path | None, options: EmbedOptions, progress: bool, processes: Processes
+) -> Iterator[list[Path] | None]:
+    """Do the work of one process in parts, and yield None after each: all processes finish one before the next begins.
+
+    Yields the folders at the end.
+    """
     model = load(run)
     skip_broken = options.skip_broken or None
     source = model.modality.open(data, options.split, skip_broken=skip_broken, progress=progress)
@@ -79,17 +95,15 @@ def embed_data(
     device = _device(options.accelerator, processes)
     batch_size = options.batch_size or usual_batch_size(source, device)
     shares = aligned_shares(len(source), batch_size, processes.total)
-    if processes.total > 1:
-        _init_process_group(processes)
-        if processes.is_first:  # left by an interrupted run
-            for folder in folders.values():
-                _remove_parts(folder)
-        dist.barrier()
+    if processes.is_first:  # left by an interrupted run
+        for folder in folders.values():
+            _remove_parts(folder)
+    yield None
     mine = shares[processes.rank]
     features: dict[Layer, Features] = {}
-    with progress_bar(progress and processes.is_first) as bar:
+    with progress_bar(progress) as bar:
         task = bar.add_task("embedding", total=len(mine))
-        if mine:
+        if mine or processes.is_first:  # without any sample that is an error
             features = features_of(
                 model,
                 source,
@@ -102,29 +116,16 @@ def embed_data(
                 origin={"run": _run_name(run)},
                 advance=lambda samples: bar.advance(task, samples),
             )
-    if processes.total == 1:
-        return [features[name].save(folder, overwrite=options.overwrite) for name, folder in folders.items()]
-    return _saved_together(features, folders, shares, processes, options.overwrite)
-
-
-def _saved_together(
-    features: dict[Layer, Features],
-    folders: dict[Layer, Path],
-    shares: list[range],
-    processes: Processes,
-    overwrite: bool,
-) -> list[Path]:
-    """Save the share of every process; the first process joins them."""
     for name, share in features.items():
-        share.save(_part(folders[name], processes.rank), overwrite=True)
-    dist.barrier()
-    if processes.is_first:
+        place = folders[name] if processes.total == 1 else _part(folders[name], processes.rank)
+        share.save(place, overwrite=options.overwrite)
+    yield None
+    if processes.is_first and processes.total > 1:
         for folder in folders.values():
             parts = [Features.load(_part(folder, rank)) for rank, share in enumerate(shares) if share]
-            joined(parts).save(folder, overwrite=overwrite)
+            joined(parts).save(folder, overwrite=options.overwrite)
             _remove_parts(folder)
-    dist.barrier()
-    return list(folders.values())
+    yield list(folders.values())
 
 
 def _run_name(run: str) -> str:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from nonneg.errors import InputError
 from nonneg.features import Features
+from nonneg.messages import one_line
 from nonneg.modalities import Modality, Source, as_tensors, map_arrays
 from nonneg.models._collect import features_of
 from nonneg.models._config import OWN_ENCODER, ModelConfig
@@ -61,12 +62,12 @@ class Model(nn.Module):
 
     def forward(self, inputs: Any, layer: Layer = "projector") -> Tensor:
         check_layer(layer)
-        h: Tensor = self.encoder(inputs)
+        h = encoded(self.encoder, inputs, self.encoder_width)
         return h if layer == "encoder" else self.projector(h)
 
     def forward_layers(self, inputs: Any) -> tuple[Tensor, Tensor]:
         """Return the encoder's output `(batch, encoder_width)` and the features `(batch, features)`, from one pass."""
-        h: Tensor = self.encoder(inputs)
+        h = encoded(self.encoder, inputs, self.encoder_width)
         return h, self.projector(h)
 
     def head(self) -> Tensor:
@@ -154,13 +155,30 @@ def output_width(encoder: nn.Module, modality: Modality, source: Source) -> int:
     batch = as_tensors(source.samples[[0, min(1, len(source) - 1)]])
     try:
         with torch.no_grad():
-            output = encoder.eval()(modality.inputs(map_arrays(lambda part: part.to(device), batch)))
+            inputs = modality.inputs(map_arrays(lambda part: part.to(device), batch))
+            output = encoded(encoder.eval(), inputs)
     finally:
         encoder.train(was_training)
-    if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != 2:
-        found = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
-        raise InputError(f"encoder {type(encoder).__name__} returns {found} for 2 samples, expected (2, width)")
-    return int(output.shape[1])
+    if len(output) != 2:
+        raise InputError(f"encoder {type(encoder).__name__} returns {len(output)} rows for 2 samples, expected 2")
+    return output.shape[1]
+
+
+def encoded(encoder: nn.Module, inputs: Any, width: int | None = None) -> Tensor:
+    """Return an encoder's output `(batch, width)`; any error names the encoder and the shape of its input."""
+    try:
+        h = encoder(inputs)
+    except (InputError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # a module of the caller may raise anything
+        shape = map_arrays(lambda part: tuple(part.shape), inputs)
+        raise InputError(
+            f"encoder {type(encoder).__name__} cannot take inputs of shape {shape}: {one_line(error)}"
+        ) from error
+    if not isinstance(h, Tensor) or h.ndim != 2 or width not in (None, h.shape[1]):
+        found = tuple(h.shape) if isinstance(h, Tensor) else f"a {type(h).__name__}"
+        raise InputError(f"encoder {type(encoder).__name__} returns {found}, expected (batch, {width or 'width'})")
+    return h
 
 
 def projector_of(config: ModelConfig, width: int) -> nn.Sequential:

@@ -29,8 +29,9 @@ from nonneg.extras import import_extra
 from nonneg.messages import one_line
 from nonneg.modalities import Modality
 from nonneg.models._card import LIBRARY, model_card
-from nonneg.models._config import OWN_ENCODER, ModelConfig, from_json, to_json
+from nonneg.models._config import DIGESTS, OWN_ENCODER, ModelConfig, from_json, to_json
 from nonneg.models._model import Model
+from nonneg.validation import check_type
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 _HUB = re.compile(r"hub:([\w.-]+/[\w.-]+)(?:@(.+))?")
@@ -48,10 +49,13 @@ def save(model: Model, folder: Path) -> None:
     if foreign:
         raise InputError(f"{folder} holds other files ({min(foreign)}), expected a new folder or a model's folder")
     weights = save_tensors(_separate(model.state_dict()))
-    content = {**to_json(model.config, model.backbone), "sha256": hashlib.sha256(weights).hexdigest()}
+    content = json.loads(json.dumps(to_json(model.config, model.backbone)))  # as it will be read back
+    digests = {"sha256": hashlib.sha256(weights).hexdigest(), "config_sha256": _config_digest(content)}
     write_atomically(folder / WEIGHTS, weights)
     write_atomically(folder / CARD, model_card(model.config).encode())
-    write_atomically(folder / CONFIG, json.dumps(content, indent=1).encode())  # last: it completes the model
+    write_atomically(
+        folder / CONFIG, json.dumps({**content, **digests}, indent=1).encode()
+    )  # last: it completes the model
 
 
 def _separate(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -76,7 +80,6 @@ def load(path: str | Path, *, encoder: nn.Module | None = None, modality: type[M
         modality: the class of the run's modality, if it is not registered.
     """
     content, weights = _described(path)
-    digest = content.pop("sha256", None)
     try:
         config, backbone = from_json(content, modality)
     except InputError as error:
@@ -87,7 +90,7 @@ def load(path: str | Path, *, encoder: nn.Module | None = None, modality: type[M
         with read_errors_as_input_errors(weights):
             tensors = load_file(weights)
         model = _restored(config, encoder, backbone, tensors).eval()
-        _check_digest(weights, digest)
+        _check_digests(weights, content)
         return model
     except InputError as error:
         raise InputError(f"{path} cannot be loaded: {error}") from error
@@ -96,14 +99,15 @@ def load(path: str | Path, *, encoder: nn.Module | None = None, modality: type[M
 
 
 def verify(path: str | Path) -> str:
-    """Check a model's weights against the hash in its config, and return its modality and encoder."""
+    """Check a model's weights and config against the hashes in its config, and return its modality and encoder."""
     content, weights = _described(path)
-    _check_digest(weights, content.get("sha256"))
+    _check_digests(weights, content)
     return f"{content.get('modality', {}).get('name')}, encoder {content.get('encoder')}"
 
 
 def _described(path: str | Path) -> tuple[dict[str, Any], Path]:
     """The content of a model's config, and the path of its weights."""
+    check_type("path", path, str | Path, "the folder of a run or model, or hub:owner/name")
     folder = fetched(path) if isinstance(path, str) and path.startswith("hub:") else Path(path)
     with read_errors_as_input_errors(folder):
         folder = folder / "model" if (folder / "model").is_dir() else folder
@@ -118,11 +122,19 @@ def _described(path: str | Path) -> tuple[dict[str, Any], Path]:
         raise InputError(f"{folder / CONFIG} does not describe a nonneg model: {error}") from error
 
 
-def _check_digest(weights: Path, digest: Any) -> None:
+def _config_digest(content: dict[str, Any]) -> str:
+    described = {name: value for name, value in content.items() if name not in DIGESTS}
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+
+def _check_digests(weights: Path, content: dict[str, Any]) -> None:
     with read_errors_as_input_errors(weights), weights.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != digest:
+    if found != content.get("sha256"):
         raise InputError(f"{weights} is damaged: it was changed after it was saved (SHA-256 differs)")
+    # Models that were saved before configs had a digest have none.
+    if content.get("config_sha256") not in (None, _config_digest(content)):
+        raise InputError(f"{weights.with_name(CONFIG)} does not fit {WEIGHTS}: it was changed after it was saved")
 
 
 def _restored(

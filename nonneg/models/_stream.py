@@ -23,7 +23,7 @@ Layer = Literal["encoder", "projector"]
 Precision = Literal["32-true", "bf16-mixed"]
 Codes = npt.NDArray[np.float32]
 _READ_AHEAD = 2  # batches that are read while one is computed
-_SMALL_SAMPLE = 2**14  # bytes
+_SMALL_SAMPLE, _BATCH = 2**14, 2**28  # bytes
 
 
 class EmbeddedBatch(NamedTuple):
@@ -98,12 +98,15 @@ def embed_rows(
 def usual_batch_size(source: Source, device: torch.device) -> int:
     """Return 1,024, or 4,096 for small samples on a GPU, which would otherwise wait for the host's next launch.
 
+    Fewer samples if these would take more than 256 MiB.
+
     Example:
         >>> usual_batch_size(Source("blank", np.zeros((2, 32, 32, 3), np.uint8)), torch.device("cpu"))
         1024
     """
-    is_small = sum(part.nbytes for part in arrays_of(source.samples[[0]])) <= _SMALL_SAMPLE
-    return 4096 if device.type == "cuda" and is_small else 1024
+    size = sum(int(part.nbytes) for part in arrays_of(source.samples[[0]]))
+    usual = 4096 if device.type == "cuda" and size <= _SMALL_SAMPLE else 1024
+    return max(1, min(usual, _BATCH // max(1, size)))
 
 
 def check_layer(layer: str) -> None:

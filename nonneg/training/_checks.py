@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from nonneg.errors import StoppedError, UntrainableError
-from nonneg.training._processes import on_first_process
+from nonneg.processes import on_first_process
 from nonneg.training._run import RunFolder
 from nonneg.training.config import TrainConfig
 
@@ -40,10 +39,10 @@ def check_features_alive(figures: dict[str, float], epoch: int, config: TrainCon
         )
 
 
-def stop_if(received: int | None, run: RunFolder, fabric: Any, done: int, steps: int) -> None:
+def stop_if(received: int | None, run: RunFolder, done: int, steps: int) -> None:
     """Stop the run if a signal was received, once the checkpoint is on disk and before any process exits."""
     if received is not None:
-        on_first_process(fabric, run.checkpoints.wait)
+        on_first_process(run.checkpoints.wait)
         raise StoppedError(
             f"stopped after {done:,} of {steps:,} steps, saved in {run.folder}; train into it again to resume",
             signal=received,

@@ -5,7 +5,6 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.modalities import SomeRows, Source, arrays_of, as_tensors, map_arrays
 from nonneg.processes import memory
+from nonneg.training._progress import print_line
 from nonneg.training.config import TrainConfig
 
 _AHEAD = 4  # batches that are read before they are needed, by as many threads
@@ -55,21 +55,44 @@ class Feed(ABC):
 
 def open_feed(source: Source, config: TrainConfig, device: torch.device, views: int = 2) -> Feed:
     """Keep the samples on the device if they fit, otherwise read them ahead; `config.data_on` overrides this."""
-    first = torch.zeros((1, 1), dtype=torch.int64)
-    if config.modality.load_views(source, first[:0], config.seed, 0, views) is not None:
+    if config.modality.load_views(source, torch.zeros((0, 1), dtype=torch.int64), config.seed, 0, views) is not None:
         return LoadedViews(source, config, device, views)
-    parts = list(arrays_of(source.samples))
-    if all(isinstance(part, np.ndarray) for part in parts):
-        fits = sum(part.nbytes for part in parts) < _available_memory(device)
-        if config.data_on == "device" or (config.data_on == "auto" and fits):
-            return Resident(source, device)
-    return ReadAhead(source, device)
+    return Resident(source, device) if _is_resident(source, config, device) else ReadAhead(source, device)
 
 
-def _available_memory(device: torch.device) -> float:
-    if device.type == "cuda":
-        return _DEVICE_SHARE * torch.cuda.mem_get_info(device)[0]
-    return _HOST_SHARE * memory()
+def bytes_held(source: Source, config: TrainConfig, device: torch.device, processes: int) -> int:
+    """Return the bytes of the samples that a feed keeps in memory at a time."""
+    if _is_resident(source, config, device):
+        return int(source.samples.nbytes)
+    return _AHEAD * config.batch_size // processes * sum(int(part.nbytes) for part in arrays_of(source.samples[[0]]))
+
+
+def check_memory(source: Source, config: TrainConfig, fabric: Any, step: int, show: bool) -> None:
+    """Print the memory that the data and a step take, and raise an error if there is less: the system would kill us.
+
+    On a GPU a compiled step takes less than this, and running out of memory is an error there: only data is checked.
+    """
+    on_gpu, data = fabric.device.type == "cuda", bytes_held(source, config, fabric.device, fabric.world_size)
+    available = _available_memory(fabric.device)
+    sizes = [f"{size / 1e9:,.1f} GB" for size in (data, step, available)]
+    if data + (0 if on_gpu else step) > available:
+        raise InputError(
+            f"the run takes about {sizes[0]} for data and {sizes[1]} for a step, expected at most {sizes[2]}, the"
+            " memory that it can use; reduce batch_size, image_size or views.size, or raise accumulate"
+        )
+    if show and fabric.is_global_zero:
+        print_line(f"Memory: about {sizes[0]} for data and {sizes[1]} for a step, of {sizes[2]}.")
+
+
+def _is_resident(source: Source, config: TrainConfig, device: torch.device) -> bool:
+    if config.data_on == "disk" or not isinstance(source.samples, np.ndarray):
+        return False
+    share = _DEVICE_SHARE if device.type == "cuda" else _HOST_SHARE
+    return config.data_on == "device" or source.samples.nbytes < share * _available_memory(device)
+
+
+def _available_memory(device: torch.device) -> int:
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else memory()
 
 
 class Resident(Feed):
@@ -77,13 +100,12 @@ class Resident(Feed):
 
     def __init__(self, source: Source, device: torch.device) -> None:
         super().__init__(source, device)
-        self.samples = map_arrays(lambda part: _on_device(part, device), source.samples)
-        size = sum(part.nbytes for part in arrays_of(source.samples))
-        self.where = f"all {size / 1e6:,.1f} MB on the device"
+        self.samples = _on_device(source.samples, device)
+        self.where = f"all {source.samples.nbytes / 1e6:,.1f} MB on the device"
 
     def contents(self, rows: Tensor, epoch: int) -> Iterator[tuple[Any, Tensor]]:
         for samples in rows.to(self.device):
-            yield map_arrays(itemgetter(samples), self.samples), samples
+            yield self.samples[samples], samples
 
 
 def _on_device(array: npt.NDArray[Any], device: torch.device) -> Tensor:

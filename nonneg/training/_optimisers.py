@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim import SGD, AdamW, Optimizer
 
-from nonneg.training._compile import compiled
+from nonneg.training._recorded import compiled
 from nonneg.training.config import TrainConfig
 
 

@@ -1,7 +1,8 @@
-"""Work recorded once as a CUDA graph and then replayed, so that the host launches one operation per step."""
+"""Work that is compiled for one run, and work recorded as a CUDA graph, which the host launches as one operation."""
 
 import gc
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -62,3 +63,17 @@ class Recorded:
                 gc.enable()
         graph.replay()
         self.graph = graph
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function for the shapes of this run alone, whatever else this process has compiled.
+
+    torch caches compiled code by code object, generalises it (and slows it down) when a second set of shapes appears,
+    and gives up after eight. A fresh code object gives each run a cache of its own.
+    """
+
+    def in_this_run(*args: Any) -> Any:
+        return function(*args)
+
+    in_this_run.__code__ = in_this_run.__code__.replace()
+    return torch.compile(in_this_run, dynamic=False)

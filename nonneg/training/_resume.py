@@ -10,9 +10,9 @@ from torch import Tensor
 from nonneg.errors import InputError
 from nonneg.messages import one_line
 from nonneg.modalities import Source, arrays_of
+from nonneg.processes import all_or_none, on_first_process
 from nonneg.training._checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
 from nonneg.training._checks import check_finite, check_weights
-from nonneg.training._processes import gather, on_first_process
 from nonneg.training._run import RunFolder
 from nonneg.training._step import Step
 
@@ -22,21 +22,22 @@ def save_state(run: RunFolder, step: Step, data: str, done: int, epoch: int) -> 
     step.watch.reduce(step.group)
     check_finite(float(step.watch.loss), epoch, step.config)
     check_weights(step.model.parameters(), epoch, step.config)
-    states = gather(torch.get_rng_state(), step.fabric)
+    states = step.fabric.all_gather(torch.get_rng_state()).view(step.fabric.world_size, -1)
     tensors = {f"model.{name}": tensor for name, tensor in step.model.state_dict().items()}
     tensors |= {f"optimiser.{name}": tensor for name, tensor in optimiser_tensors(step.optimiser.optimizer)}
     tensors |= {f"watch.{name}": tensor for name, tensor in step.watch.tensors().items()}
     tensors |= {f"random.{rank}": state for rank, state in enumerate(states)}
     if step.fabric.device.type == "cuda":
-        states = gather(torch.cuda.get_rng_state(step.fabric.device), step.fabric)
+        states = step.fabric.all_gather(torch.cuda.get_rng_state(step.fabric.device)).view(step.fabric.world_size, -1)
         tensors |= {f"random.cuda.{rank}": state for rank, state in enumerate(states)}
 
     def start_writing() -> None:
+        run.check_owned()
         run.checkpoints.wait()  # first: the previous one may still hold the memory that the copies need
         copies, wait_for_copies = copy_to_host(tensors)
         run.checkpoints.save(Checkpoint(done, data, copies), wait_for_copies)
 
-    on_first_process(step.fabric, start_writing)
+    on_first_process(start_writing)
     if not step.fabric.is_global_zero:
         step.watch.clear()  # the first process now has the sums of all
 
@@ -60,8 +61,7 @@ def copy_to_host(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Call
 
 def restore_state(run: RunFolder, step: Step, data: str) -> int:
     """Restore the newest checkpoint and return its number of updates."""
-    checkpoint = run.checkpoints.newest()
-    step.fabric.barrier()  # until all have read it
+    checkpoint = all_or_none(run.checkpoints.newest)
     if checkpoint:
         if checkpoint.data != data:
             raise InputError(
@@ -76,9 +76,12 @@ def restore_state(run: RunFolder, step: Step, data: str) -> int:
                 f" ({one_line(error)}); pass --overwrite to start over"
             ) from error
     done = checkpoint.step if checkpoint else 0
-    if step.fabric.is_global_zero:
+
+    def record() -> None:
         run.truncate_log(done)
         run.record_resumption(done, step.fabric.device)
+
+    on_first_process(record)
     return done
 
 

@@ -1,5 +1,6 @@
 """One step: views, features, loss, gradient, update; run eagerly, with its forward pass compiled, or as one graph."""
 
+import copy
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -12,16 +13,17 @@ from torch.optim import Optimizer
 from nonneg import losses
 from nonneg.errors import InputError
 from nonneg.messages import one_line
-from nonneg.modalities import arrays_of, map_arrays
+from nonneg.modalities import Source, arrays_of, as_tensors, map_arrays
 from nonneg.models import Model
-from nonneg.training._compile import compiled
 from nonneg.training._feed import Batch
 from nonneg.training._optimisers import LARS, set_learning_rate
-from nonneg.training._recorded import Recorded
+from nonneg.training._recorded import Recorded, compiled
 from nonneg.training._watch import Watch
 from nonneg.training.config import TrainConfig
 
 _AUTOCAST = {"bf16-mixed": torch.bfloat16}
+_STATES = 4  # numbers per parameter: its value, its gradient, up to two of the optimiser
+_WIDTHS = {"64-true": 2.0, "32-true": 1.0, "bf16-mixed": 0.5}  # of the numbers in a step, compared with float32
 
 
 class Outcome(NamedTuple):
@@ -56,7 +58,9 @@ class Step:
         self.last_features: Tensor | None = None
         model.modality.to(fabric.device)
         layers = _Layers(model)
-        self.layers, self.optimiser = fabric.setup(_wrapped(layers, path), optimiser)
+        # Compiled as a module: Fabric can wrap modules for several processes.
+        wrapped: Any = torch.compile(layers, dynamic=False) if path == "forward" else layers
+        self.layers, self.optimiser = fabric.setup(wrapped, optimiser)
         self._run: Callable[[Batch], None] = _Graph(self, layers) if path == "graph" else self._run_eagerly
 
     def __call__(self, batch: Batch, epoch: int, lr: float) -> None:
@@ -115,6 +119,30 @@ def views_per_sample(config: TrainConfig) -> int:
     return 1 if config.loss == "cross_entropy" else 2
 
 
+def step_bytes(network: Model, source: Source, config: TrainConfig, processes: int) -> int:
+    """Return roughly how many bytes a step takes on one process: weights, and what is kept for the gradient.
+
+    A copy of the network runs on the meta device, which computes shapes but no numbers.
+    """
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        kept[tensor.untyped_storage()._cdata] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    one = as_tensors(source.samples[[0]])
+    views = config.batch_size // processes // config.accumulate * views_per_sample(config)
+    try:
+        shadow = copy.deepcopy(network).to("meta")
+        batch = map_arrays(lambda part: part.to("meta").expand(views, *part.shape[1:]), one)
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            _graph = shadow.forward_layers(network.modality.inputs(batch))  # keeps the tensors until all are counted
+    except Exception:  # a module of the caller may need numbers, or cannot be copied: only its weights are known
+        kept = {}
+    weights = sum(parameter.nbytes for parameter in network.parameters())
+    return round(_STATES * weights + _WIDTHS[config.precision] * sum(kept.values()))
+
+
 class _Layers(nn.Module):
     """The model as it is wrapped and compiled: from views to both layers, and the classifier's weight if it has one.
 
@@ -128,11 +156,6 @@ class _Layers(nn.Module):
     def forward(self, views: Any) -> tuple[Tensor, Tensor, Tensor | None]:
         h, z = self.model.forward_layers(views)
         return h, z, None if self.model.classifier is None else self.model.head()
-
-
-def _wrapped(layers: nn.Module, path: str) -> nn.Module:
-    """Return the layers, compiled as a module if needed: Fabric can wrap modules for several processes."""
-    return torch.compile(layers, dynamic=False) if path == "forward" else layers  # type: ignore[return-value]
 
 
 class _Graph:

@@ -86,16 +86,16 @@ class Watch:
         # The gradient of the mean cross entropy, by hand: without autograd it can run beside the model's own.
         labelled = (labels >= 0).to(x.dtype)
         self.labelled.add_(labelled.sum())
-        error = (logits.softmax(1) - of_class.to(x.dtype)) * labelled[:, None] / labelled.sum().clamp(min=1)
-        slopes = (error.T @ x, error.sum(0))
-        if group is not None:
-            for slope in slopes:
-                dist.all_reduce(slope, group=group)
-                slope /= group.size()
+        error = (logits.softmax(1) - of_class.to(x.dtype)) * labelled[:, None]
+        sums = (error.T @ x, error.sum(0), labelled.sum())
+        if group is not None:  # processes may have different numbers of labelled views
+            for part in sums:
+                dist.all_reduce(part, group=group)
+        count = sums[2].clamp(min=1)
         for value, velocity, slope in zip(
-            (self.weight, self.bias), (self.weight_velocity, self.bias_velocity), slopes, strict=True
+            (self.weight, self.bias), (self.weight_velocity, self.bias_velocity), sums[:2], strict=True
         ):
-            velocity.mul_(_MOMENTUM).add_(slope)
+            velocity.mul_(_MOMENTUM).add_(slope / count)
             value.sub_(_STEP * velocity)
 
     def figures(self) -> dict[str, float]:

@@ -120,7 +120,9 @@ class TrainConfig:
         modality = {name: value for name, value in changes.items() if name not in own}
         changed = {name: value for name, value in changes.items() if name in own}
         if modality:
-            changed["modality"] = dataclasses.replace(changed.get("modality", self.modality), **modality)
+            base = changed.get("modality", self.modality)
+            fields = {item.name: getattr(base, item.name) for item in dataclasses.fields(base)}
+            changed["modality"] = build(type(base), {**fields, **modality})
         return dataclasses.replace(self, **changed)
 
     @property

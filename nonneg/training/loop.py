@@ -16,20 +16,20 @@ from nonneg import metrics
 from nonneg.errors import InputError, StoppedError
 from nonneg.messages import one_line
 from nonneg.modalities import Source
-from nonneg.modalities.own import Items, Own, source_of
+from nonneg.modalities.own import Own, source_of
 from nonneg.models import OWN_ENCODER, Model, output_width
-from nonneg.processes import launched_processes
+from nonneg.processes import launched_processes, on_first_process
 from nonneg.training._checks import check_features_alive, check_finite, check_weights, stop_if
-from nonneg.training._feed import open_feed
+from nonneg.training._feed import check_memory, open_feed
 from nonneg.training._optimisers import learning_rate, optimiser_of
-from nonneg.training._processes import on_first_process
 from nonneg.training._progress import EpochProgress, epoch_progress, print_line
 from nonneg.training._resume import fingerprint, restore_state, save_state
 from nonneg.training._run import BOARD, RunFolder
-from nonneg.training._step import Step, views_per_sample
+from nonneg.training._step import Step, step_bytes, views_per_sample
 from nonneg.training._stop import StopSignals
 from nonneg.training._watch import MOST_CLASSES, Watch
 from nonneg.training.config import TrainConfig
+from nonneg.validation import check_type
 
 _PATHS = {
     "graph": "compiled, the whole step replayed as one CUDA graph",
@@ -54,8 +54,7 @@ def train(
 ) -> Path:
     """Train a model and write a run: config, log (one line per epoch), checkpoints, environment, model.
 
-    An unfinished run in the folder is resumed. Under torchrun or SLURM, all processes train together, with the same
-    result as one process.
+    An unfinished run is resumed. Under torchrun or SLURM, processes train together, with the same result as one.
 
     Args:
         config: the settings.
@@ -84,16 +83,17 @@ def train(
         >>> sorted(path.name for path in run.iterdir())
         ['config.toml', 'environment.json', 'log.jsonl', 'model']
     """
+    _check_types(config, out, encoder, views, preprocess, loggers)
     config, source = _opened(config, source, encoder, views, preprocess, progress)
     classes = _classes(source, config)
     fabric = _fabric(config, [*loggers, *([_board(Path(out))] if tensorboard else [])])
     _check_batch_size(source, config, fabric.world_size)
     path = _path(config, fabric)
     network = new_model(config, source, encoder)
+    check_memory(source, config, fabric, step_bytes(network, source, config, fabric.world_size), progress)
     # Nothing is written or overwritten before all input has been checked.
     with _open_run(Path(out), config, overwrite, fabric) as run:
-        if fabric.is_global_zero:
-            run.record_broken(source.skipped)
+        on_first_process(lambda: run.record_broken(source.skipped))
         with _fastest_kernels(), _quiet_compiler(), _finalised_loggers(fabric):
             session = _start(run, network, source, classes, config, fabric, path)
             _run(session, progress and fabric.is_global_zero, title)
@@ -152,21 +152,22 @@ def _run(session: _Session, show: bool, title: str) -> None:
                 stopped = stop.agreed(done)
                 if done % per_epoch and (stopped or done % config.checkpoint_steps == 0):
                     save_state(run, step, session.data, done, epoch)
-                    stop_if(stopped, run, fabric, done, steps)
+                    stop_if(stopped, run, done, steps)
             speed = (per_epoch - first) * config.batch_size * step.views_per_sample
             lr = learning_rate(config, done - 1, steps, warmup)
             _log_epoch(session, bar, epoch, {"step": done, "lr": lr}, speed, start)
             # After the log: a run resumed from the end of an epoch starts the next one with all sums at zero.
             if stopped or done % config.checkpoint_steps == 0:
                 save_state(run, step, session.data, done, epoch)
-                stop_if(stopped if done < steps else None, run, fabric, done, steps)
+                stop_if(stopped if done < steps else None, run, done, steps)
     check_weights(network.parameters(), config.epochs - 1, config)
 
     def finish() -> None:
         run.checkpoints.wait()
+        run.check_owned()
         network.save(run.model)
 
-    on_first_process(fabric, finish)
+    on_first_process(finish)
 
 
 def _log_epoch(
@@ -188,10 +189,13 @@ def _log_epoch(
         "views_per_second": views / seconds,
         "seconds": seconds,
     }
-    if fabric.is_global_zero:
+
+    def log() -> None:
         session.run.log(line)
         fabric.log_dict({name: value for name, value in line.items() if name != "epoch"}, step=epoch + 1)
         bar.epoch_done(line)
+
+    on_first_process(log)
 
 
 def _describe(session: _Session, steps: int) -> None:
@@ -255,6 +259,18 @@ def epoch_order(samples: int, seed: int, epoch: int) -> Tensor:
 # Before the first step
 
 
+def _check_types(config: Any, out: Any, encoder: Any, views: Any, preprocess: Any, loggers: Any) -> None:
+    for name, value, kind, expected in (
+        ("config", config, TrainConfig, "a TrainConfig, such as load_recipe returns"),
+        ("out", out, str | Path, "the path of a folder"),
+        ("encoder", encoder, nn.Module | None, "a module"),
+        ("views", views, Callable | None, "a function of one sample"),
+        ("preprocess", preprocess, Callable | None, "a function of one sample"),
+        ("loggers", loggers, Sequence, "a list of Lightning loggers"),
+    ):
+        check_type(name, value, kind, expected)
+
+
 def _opened(
     config: TrainConfig,
     source: Any,
@@ -279,8 +295,8 @@ def _opened(
     if preprocess is not None:
         raise InputError("preprocess is given without views, expected both or neither")
     opened = config.modality.open(config.data if source is None else source, progress=progress)
-    if isinstance(opened.samples, Items) and opened.samples.transform is None:
-        raise InputError("views is missing, expected a transform of one sample into one view")
+    # A source that cannot be loaded is an error before anything is written.
+    config.modality.load_views(opened, torch.zeros((0, 1), dtype=torch.int64), config.seed, 0, 0)
     return config if source is None else replace(config, data=opened.name), opened
 
 
@@ -369,7 +385,7 @@ def _board(folder: Path) -> Any:
 
 def _open_run(out: Path, config: TrainConfig, overwrite: bool, fabric: Any) -> RunFolder:
     """Claim the folder on the first process; if that fails, all processes raise the error."""
-    run = on_first_process(fabric, lambda: RunFolder(out, config, overwrite, fabric.device))
+    run = on_first_process(lambda: RunFolder(out, config, overwrite, fabric.device))
     run = run or RunFolder.of_another_process(out)
     run.resumes = fabric.broadcast(run.resumes if fabric.is_global_zero else None)
     return run

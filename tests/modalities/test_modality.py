@@ -150,6 +150,30 @@ def test_a_source_has_one_id_and_label_per_sample(given, message):
         Source("waves", np.zeros((3, 2)), **given)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"ids": ("a", "b", "a")}, "ids: some are the same"),
+        ({"ids": (1, 2, 3)}, "ids: .*strings"),
+        ({"labels": np.zeros(3)}, "labels: float64"),
+        ({"labels": ["a", "b", "c"]}, "labels: <U1"),
+        ({"labels": np.zeros((3, 2), int)}, r"labels: int64 of shape \(3, 2\)"),
+        ({"samples": [1, 2, 3]}, "samples is a list"),
+        ({"samples": 3}, "samples is a int"),
+    ],
+    ids=str,
+)
+def test_a_source_has_different_ids_integer_labels_and_rows(given, message):
+    with pytest.raises(InputError, match=message):
+        Source(**{"name": "x", "samples": np.zeros((3, 4)), **given})
+
+
+@pytest.mark.parametrize("samples", [np.zeros((3, 8, 8, 1), np.float32), np.zeros((3, 64), np.uint8)])
+def test_a_source_of_images_holds_uint8_images(samples):
+    with pytest.raises(InputError, match=r"drawn holds .* of shape \(3, .*expected uint8 images"):
+        Images().open(Source("drawn", samples))
+
+
 def test_take_selects_everything_that_belongs_to_a_row():
     source = Source(
         "x",

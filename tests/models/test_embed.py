@@ -13,7 +13,7 @@ from nonneg.modalities import Source
 from nonneg.modalities.images import Images, open_source
 from nonneg.models import Model, ModelConfig
 from nonneg.models._codes import CodeRows
-from nonneg.models._stream import aligned_shares, embed_rows
+from nonneg.models._stream import aligned_shares, embed_rows, usual_batch_size
 
 CONFIG = ModelConfig("convnet_8", Images(channels=1), projector_width=16, features=12)
 
@@ -171,6 +171,18 @@ def test_an_abandoned_pass_restores_the_models_mode(model, digits, media):
     assert not model.training
     batches.close()
     assert model.training
+
+
+@pytest.mark.parametrize(("side", "expected"), [(8, 1024), (1000, 89), (20_000, 1)])
+def test_a_batch_of_large_samples_is_smaller(side, expected):
+    class Rows:
+        def __len__(self):
+            return 5
+
+        def __getitem__(self, rows):
+            return np.broadcast_to(np.uint8(0), (len(rows), side, side, 3))
+
+    assert usual_batch_size(Source("large", Rows()), torch.device("cpu")) == expected
 
 
 def test_errors_in_the_reading_thread_are_raised(model):

@@ -1,6 +1,7 @@
 """Embedding a data set into features on disk, in one process or several."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -169,6 +170,27 @@ def test_two_processes_write_the_same_features_as_one(run, tmp_path):
         assert one.samples.equals(two.samples)
         assert one.label_names == two.label_names
     assert not list(tmp_path.glob(".*part*"))
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_all_processes_end_with_the_error_of_the_one_that_failed(failing, run, tmp_path):
+    """Each process by itself, as srun starts them: torchrun would end the others."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    started = []
+    for rank in (0, 1):
+        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
+        place |= {"MASTER_ADDR": "localhost", "MASTER_PORT": port, "OMP_NUM_THREADS": 1}
+        data = "missing" if rank == failing else "digits"
+        command = [sys.executable, "-m", "nonneg", "embed", run, data, "--out", str(tmp_path / "a.features")]
+        environment = {**os.environ, **{name: str(value) for name, value in place.items()}}
+        started.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment))
+    for process in started:
+        printed = process.communicate(timeout=60)[1]
+        assert process.returncode == 2, printed
+        assert "data is 'missing'" in printed and "Traceback" not in printed
+    assert not list(tmp_path.iterdir())
 
 
 def test_leftovers_of_an_interrupted_run_are_removed(run, tmp_path):

@@ -129,10 +129,38 @@ def test_the_width_of_an_own_encoder_is_found_by_running_it(images):
     assert encoder.training  # unchanged
 
 
-def test_an_own_encoder_must_return_one_vector_per_sample():
-    encoder = torch.nn.Conv2d(1, 2, 3)
-    with pytest.raises(InputError, match="encoder Conv2d"):
+class Returning(torch.nn.Module):
+    """An encoder whose output is given."""
+
+    def __init__(self, output):
+        super().__init__()
+        self.output = output
+
+    def forward(self, images):
+        return self.output
+
+
+@pytest.mark.parametrize(
+    ("encoder", "message"),
+    [
+        (torch.nn.Conv2d(1, 2, 3), r"Conv2d returns \(2, 2, 6, 6\)"),
+        (torch.nn.Linear(65, 3), r"Linear cannot take inputs of shape \(2, 1, 8, 8\): mat1 and mat2"),
+        (torch.nn.Sequential(torch.nn.Flatten(0), torch.nn.Unflatten(0, (1, 128))), "Sequential returns 1 rows"),
+        (Returning([1, 2]), "Returning returns a list"),
+        (Returning(None), "Returning returns a NoneType"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_own_encoder_must_take_the_inputs_and_return_one_vector_per_sample(encoder, message):
+    with pytest.raises(InputError, match=f"encoder {message}") as error:
         output_width(encoder, GREY, open_source("digits", "test"))
+    assert "\n" not in str(error.value)
+
+
+def test_a_loaded_encoder_must_have_the_width_of_the_trained_one(images):
+    model = Model(ModelConfig("own", GREY, features=12, encoder_width=7), Halves())
+    with pytest.raises(InputError, match=r"encoder Halves returns \(6, 6\), expected \(batch, 7\)"):
+        model(images)
 
 
 def test_a_saved_model_with_an_own_encoder_needs_it_to_load(tmp_path, images):

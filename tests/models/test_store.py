@@ -138,6 +138,12 @@ def test_the_model_card_describes_the_model_and_how_to_load_it(folder):
     assert json.loads((folder / "config.json").read_text())["format"] == 2
 
 
+@pytest.mark.parametrize("path", [None, 3])
+def test_a_path_of_another_type_is_an_error(path):
+    with pytest.raises(InputError, match="path is "):
+        load(path)
+
+
 def test_a_folder_without_a_model_is_an_error(tmp_path):
     with pytest.raises(InputError, match=r"config\.json is missing"):
         load(tmp_path)
@@ -164,6 +170,8 @@ def test_a_folder_without_a_model_is_an_error(tmp_path):
         ({"projector_depth": 3}, "does not fit"),
         ({"projector_depth": 0}, "cannot be loaded: features is 12 with projector_depth 0"),
         ({"classes": 3}, r"does not fit its config\.json: .*classifier\.weight"),
+        ({"height": 16}, r"config\.json does not fit model\.safetensors: it was changed"),
+        ({"image_size": 5}, r"config\.json does not fit model\.safetensors: it was changed"),
     ],
     ids=str,
 )

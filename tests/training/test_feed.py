@@ -77,13 +77,15 @@ def test_samples_that_fit_are_kept_on_the_device_unless_the_config_says_otherwis
 
 
 def test_data_larger_than_memory_stays_on_disk(tmp_path):
-    huge = np.lib.format.open_memmap(tmp_path / "huge.npy", "w+", np.uint8, (2**28, 32, 32, 3))  # sparse: no bytes yet
+    huge = np.lib.format.open_memmap(
+        tmp_path / "huge.npy", "w+", np.uint8, (2**18, 1024, 1024, 3)
+    )  # sparse: no bytes yet
     feed = open_feed(source(huge[:10]), TrainConfig(), CPU)
     assert isinstance(feed, Resident)
     feed = open_feed(source(huge), TrainConfig(), CPU)
     assert isinstance(feed, ReadAhead)
-    (batch,) = feed.batches(torch.tensor([[2**28 - 1, 0]]), epoch=0)
-    assert batch.content.shape == (2, 32, 32, 3)
+    (batch,) = feed.batches(torch.tensor([[2**18 - 1, 0]]), epoch=0)
+    assert batch.content.shape == (2, 1024, 1024, 3)
 
 
 def test_a_memory_map_is_copied_to_the_device_in_small_blocks(tmp_path):

@@ -2,7 +2,9 @@ import dataclasses
 import json
 import math
 import os
+import shutil
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -152,6 +154,7 @@ def test_the_data_and_what_is_compiled_are_printed(tmp_path, capsys):
     printed = capsys.readouterr().err
     assert "1,400 images of 8 x 8 x 1, all 0.1 MB on the device" in printed
     assert "nothing compiled; 32-true, 1 x cpu" in printed
+    assert "Memory: about 0.0 GB for data" in printed
 
 
 def test_a_cuda_graph_on_the_cpu_is_an_error_that_names_all_requirements(tmp_path):
@@ -195,6 +198,25 @@ def test_loggers_receive_the_status_with_which_a_run_ended(tmp_path):
     with pytest.raises(StoppedError):
         train(SHORT, tmp_path / "stopped", progress=False, loggers=[stopped])
     assert [done.statuses, died.statuses, stopped.statuses] == [["success"], ["failed"], ["aborted"]]
+
+
+class ReplacingLogger(CSVLogger):
+    """Replaces the run's folder, as somebody might who removes it and starts another run there."""
+
+    def log_metrics(self, metrics, step=None):
+        folder = Path(self.root_dir) / self.name
+        shutil.rmtree(folder)
+        folder.mkdir()
+        (folder / "other.txt").write_text("of another process")
+
+
+@pytest.mark.parametrize("change", [{}, {"checkpoint_steps": 2}, {"epochs": 1}])
+def test_a_run_whose_folder_was_replaced_stops_and_leaves_the_new_one_alone(change, tmp_path):
+    with pytest.raises(InputError, match=r"run was replaced"):
+        train(
+            SHORT.replace(**change), tmp_path / "run", progress=False, loggers=[ReplacingLogger(tmp_path, name="run")]
+        )
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["other.txt"]
 
 
 def test_a_run_on_arrays_resumes_only_with_the_same_arrays(tmp_path):

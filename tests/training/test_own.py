@@ -11,6 +11,7 @@ from torch import nn
 
 import nonneg
 from nonneg.errors import InputError, StoppedError
+from nonneg.modalities import Source
 from nonneg.modalities.images import open_source
 from nonneg.modalities.own import Own, as_input, source_of
 from nonneg.training import load_recipe, read_log, train
@@ -163,11 +164,20 @@ def test_embedding_an_own_source_uses_its_preprocessing(tmp_path):
         ({"source": 3, "views": noisy}, "source .*int"),
         ({"source": open_source("digits"), "views": noisy}, "views .*Source 'digits"),
         ({"encoder": nn.Conv2d(1, 2, 3)}, "encoder Conv2d"),
+        ({"encoder": nn.Linear(65, 3)}, r"encoder Linear .*\(2, 1, 8, 8\)"),
+        ({"encoder": "resnet18"}, "encoder is a str"),
+        ({"encoder": nn.Flatten}, "encoder is a type"),
+        ({"source": Digits(), "views": "crop"}, "views is a str"),
+        ({"source": Digits(), "views": noisy, "preprocess": 3}, "preprocess is a int"),
+        ({"loggers": None}, "loggers is None"),
+        ({"config": "digits"}, "config is a str"),
+        ({"config": None}, "config is None"),
+        ({"out": None}, "out is None"),
     ],
 )
 def test_errors_name_the_argument_and_nothing_is_written(arguments, message, tmp_path):
     with pytest.raises(InputError, match=message):
-        train(CONFIG, tmp_path / "run", progress=False, **arguments)
+        train(**{"config": CONFIG, "out": tmp_path / "run", "progress": False, **arguments})
     assert not (tmp_path / "run").exists()
 
 
@@ -185,3 +195,76 @@ def test_a_config_with_an_own_encoder_needs_a_module(tmp_path):
 def test_a_path_is_an_error_for_a_modality_that_reads_no_files(tmp_path):
     with pytest.raises(InputError, match="data is 'digits'"):
         train(HERE, tmp_path / "run", encoder=Network(), progress=False)
+
+
+class Drawn(torch.utils.data.Dataset):
+    """Samples that are made when they are read; they may be random."""
+
+    def __init__(self, sample, count=40):
+        self.sample, self.count = sample, count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, row):
+        return self.sample(row)
+
+
+class Picked(nn.Module):
+    """A linear layer on one part of its input."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.part, self.linear = part, nn.Linear(4, 16)
+
+    def forward(self, inputs):
+        return self.linear(inputs[self.part])
+
+
+SMALL = dataclasses.replace(HERE, batch_size=20, epochs=1, warmup_epochs=0)
+
+
+@pytest.mark.parametrize(
+    ("sample", "views", "encoder"),
+    [
+        (lambda row: torch.randint(0, 50, (6,)), lambda tokens: tokens, lambda: nn.EmbeddingBag(50, 16)),
+        (lambda row: np.random.rand(4), lambda numbers: numbers + 0.1, lambda: nn.Linear(4, 16)),  # noqa: NPY002
+        (lambda row: {"a": torch.rand(4)}, lambda item: {"a": item["a"] + torch.randn(4)}, lambda: Picked("a")),
+        (lambda row: ((torch.rand(4), torch.rand(2)), 3), lambda item: (item[0] + 0.1, item[1]), lambda: Picked(0)),
+    ],
+    ids=["integers", "float64", "dictionaries", "tuples"],
+)
+@pytest.mark.parametrize("workers", [0, 1])
+def test_samples_of_any_structure_train_and_embed(sample, views, encoder, workers, tmp_path):
+    config, dataset = SMALL.replace(workers=workers), Drawn(sample)
+    run = train(config, tmp_path / "run", source=dataset, views=views, encoder=encoder(), progress=False)
+    model = nonneg.load(run, encoder=encoder())
+    features = model.embed(dataset)
+    assert features.shape == (40, 128)
+    again = model.embed(dataset)  # random samples are drawn alike each time
+    assert abs(features.codes - again.codes).max() == 0
+
+
+def test_a_selection_of_a_dataset_trains(tmp_path):
+    source = source_of(Digits(), noisy).take(range(100, 250)).take(range(120))
+    assert len(read_log(train(HERE, tmp_path / "run", source=source, encoder=Network(), progress=False))) == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "views", "message"),
+    [
+        (Drawn(lambda row: "words"), noisy, "preprocess .*a str"),
+        (Drawn(lambda row: torch.rand(4)), lambda sample: None, "views .*a NoneType"),
+        (Drawn(lambda row: torch.rand(4)), lambda sample: torch.rand(random.randint(2, 9)), "views .*joined"),
+        (Source("rows", np.zeros((40, 4), np.float32)), None, "views is missing"),
+    ],
+    ids=["words", "nothing", "lengths", "array"],
+)
+def test_what_cannot_be_a_batch_is_an_error_that_names_its_maker(source, views, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        train(SMALL, tmp_path / "run", source=source, views=views, encoder=nn.Linear(4, 16), progress=False)
+
+
+def test_an_unknown_field_is_an_error_that_names_it():
+    with pytest.raises(InputError, match="epoch is not a field"):
+        CONFIG.replace(epoch=3)

@@ -8,12 +8,14 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from lightning_fabric.loggers import CSVLogger
 from torch import nn
 
 from nonneg.errors import InputError
+from nonneg.modalities.images import open_source
 from nonneg.training import load_recipe, train
 
 
@@ -69,8 +71,15 @@ def main(out: Path) -> None:
     for name, change in RUNS.items():
         torch.manual_seed(0)
         encoder = Partly() if name in ("sgd", "cross_entropy") else Plain()
-        train(replace(config, **change), out / name, encoder=encoder, progress=False)
+        source = partly_labelled() if name == "sgd" else None
+        train(replace(config, **change), out / name, source=source, encoder=encoder, progress=False)
     stop_on_a_full_disk(replace(config, epochs=8, checkpoint_steps=1000), out)
+
+
+def partly_labelled():
+    """Digits of which a third has no label, so that the shares of a batch have different numbers of labels."""
+    source = open_source("digits")
+    return replace(source, labels=np.where(np.random.default_rng(0).random(len(source)) < 1 / 3, -1, source.labels))
 
 
 def stop_on_a_full_disk(config, out: Path) -> None:

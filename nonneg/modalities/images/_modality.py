@@ -72,6 +72,10 @@ class Images(Modality):
         self, data: Any, split: str = "train", *, skip_broken: bool | None = None, progress: bool = True
     ) -> Source:
         if isinstance(data, Source):
+            first = np.asarray(data.samples[[0]]) if len(data) else np.empty((1, 1, 1, 1), np.uint8)
+            if first.dtype != np.uint8 or first.ndim != 4:
+                found = f"{first.dtype} of shape {(len(data), *first.shape[1:])}"
+                raise InputError(f"{data.name} holds {found}, expected uint8 images (n, height, width, channels)")
             return data
         skip = self.skip_broken if skip_broken is None else skip_broken
         opened = partial(open_source, data, split, skip_broken=skip, progress=progress)

@@ -5,7 +5,9 @@ import functools
 import io
 import os
 import stat
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,8 @@ Pixels = npt.NDArray[np.uint8]
 _FORMATS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000", "AVIF")
 MOST_BYTES = 256 << 20
 _MOST_PIXELS = 50_000_000  # of a single image given by a person
+_MEGAPIXELS = 128
+_FREE, _IN_TURN = threading.Semaphore(_MEGAPIXELS), threading.Lock()
 _ORIENTATION = ExifTags.Base.Orientation
 _BITS, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 262, 339  # tags of TIFF
 _WHITE_IS_ZERO, _UNSIGNED = 0, (1,)
@@ -59,9 +63,10 @@ def decode(encoded: Any, image_size: int) -> Pixels:
             # libjpeg decodes at a half, a quarter or an eighth of the size in a fraction of the time; at twice the
             # final size or more, the difference is smaller than the loss of JPEG itself.
             image.draft(None, (2 * image_size, 2 * image_size))
-        image.load()
-        image = _rgb(_upright(image))
-        return np.asarray(_resized(image, image_size) if image_size else image)
+        with _room_for(image.width * image.height):
+            image.load()
+            image = _rgb(_upright(image))
+            return np.asarray(_resized(image, image_size) if image_size else image)
     except (BrokenImageError, MemoryError):
         raise
     except UnidentifiedImageError:
@@ -72,6 +77,22 @@ def decode(encoded: Any, image_size: int) -> Pixels:
         if "out of memory" in str(error):  # decoders written in C raise an OSError
             raise MemoryError from error
         raise BrokenImageError(one_line(error)) from None
+
+
+@contextmanager
+def _room_for(pixels: int) -> Iterator[None]:
+    """Wait until the images that all threads decode have at most `_MEGAPIXELS` together, however many cores there are.
+
+    Decoding and converting takes 4 to 16 bytes per pixel, and up to 48 for floats.
+    """
+    share = min(_MEGAPIXELS, 1 + (pixels >> 20))
+    with _IN_TURN:  # otherwise two threads could each wait for what the other has taken
+        for _ in range(share):
+            _FREE.acquire()
+    try:
+        yield
+    finally:
+        _FREE.release(share)
 
 
 def decode_image(content: bytes, image_size: int) -> Pixels:

@@ -14,14 +14,13 @@ from nonneg.messages import one_sentence
 from nonneg.modalities._source import Source
 from nonneg.modalities._splits import require_train
 from nonneg.modalities.images.sources import _arrays
+from nonneg.modalities.images.sources._bundled import digits, shapes
 from nonneg.modalities.images.sources._cache import open_cached
 from nonneg.modalities.images.sources._cifar import cifar
 from nonneg.modalities.images.sources._collection import Collection
-from nonneg.modalities.images.sources._digits import digits
 from nonneg.modalities.images.sources._folder import Folder, holds_image
 from nonneg.modalities.images.sources._huggingface import HuggingFace, is_dataset
 from nonneg.modalities.images.sources._parquet import Parquet, holds_encoded_images, parquet_files
-from nonneg.modalities.images.sources._shapes import shapes
 from nonneg.modalities.images.sources._tar import Tar, is_tar
 
 _BUNDLED: dict[str, Callable[[str], Source]] = {"digits": digits, "shapes": shapes}

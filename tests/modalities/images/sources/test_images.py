@@ -3,7 +3,9 @@
 import io
 import os
 import struct
+import time
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
 import numpy as np
@@ -12,6 +14,7 @@ from PIL import Image
 
 from nonneg.errors import InputError
 from nonneg.modalities.images import open_source
+from nonneg.modalities.images.sources._decode import BrokenImageError, decode
 from tests.modalities.images.sources.pictures import encoded, pixels, write
 
 GREY = np.array([[0, 64, 128, 255]] * 3, np.uint8)
@@ -388,3 +391,30 @@ def test_a_file_above_the_size_limit_is_broken(tmp_path):
         file.truncate(300 << 20)
     with pytest.raises(InputError, match=r"1 of 2 images.*b\.png \(314,572,800 bytes"):
         open_source(tmp_path / "d")
+
+
+class Counted(Image.Image):
+    """An image of a given size whose decoding counts how many are decoded at the same time, and fails."""
+
+    now, most = 0, 0
+
+    def __init__(self, side):
+        super().__init__()
+        self._size = (side, side)
+
+    def load(self):
+        Counted.now += 1
+        Counted.most = max(Counted.most, Counted.now)
+        time.sleep(0.02)
+        Counted.now -= 1
+        raise ValueError("enough")
+
+
+@pytest.mark.parametrize(("side", "least", "most"), [(9000, 1, 1), (5000, 2, 5), (100, 3, 8)])
+def test_few_large_images_are_decoded_at_the_same_time(side, least, most):
+    Counted.most = 0
+    with ThreadPoolExecutor(8) as threads:
+        for done in [threads.submit(decode, Counted(side), 32) for _ in range(16)]:
+            with pytest.raises(BrokenImageError, match="enough"):
+                done.result()
+    assert least <= Counted.most <= most

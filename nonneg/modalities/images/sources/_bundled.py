@@ -1,4 +1,4 @@
-"""Drawn shapes with known factors, so that the meaning of a feature can be checked."""
+"""Bundled images that need no file: handwritten digits, and drawn shapes with known factors."""
 
 import itertools
 
@@ -20,6 +20,23 @@ POSITIONS = {"left": (12, 6.5), "right": (12, 17.5)}
 FACTORS = {"shape": SHAPES, "colour": tuple(COLOURS), "size": tuple(SIZES), "position": tuple(POSITIONS)}
 _COPIES = {"train": 24, "test": 8}
 _GRID = 4  # sub-pixels per pixel side, for smooth edges
+
+
+def digits(split: str) -> Source:
+    """Return scikit-learn's handwritten digits, grey images of 8x8: 1,400 for training or 397 for testing.
+
+    The split is fixed and stratified by digit.
+    """
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    bundle = load_digits()
+    images = np.round(bundle.images * (255 / 16)).astype(np.uint8)[..., None]
+    labels = bundle.target.astype(np.int64)
+    rows = np.arange(len(labels))
+    train, test = train_test_split(rows, test_size=397, stratify=labels, random_state=0)
+    whole = Source(f"digits/{split}", images, tuple(f"digit-{row:04d}" for row in rows), labels, tuple("0123456789"))
+    return whole.take(np.sort(train if split == "train" else test))
 
 
 def shapes(split: str) -> Source:

@@ -13,7 +13,7 @@ import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Literal
@@ -53,8 +53,11 @@ class Setting:
         standardise: whether to standardise each feature without rectifying it, for none.
         gelu_gradient: whether the rectifier uses the gradient of gelu, as rep_relu does, instead of that of relu.
         subtract: whether the threshold is subtracted from the values that exceed it.
+        dense: whether to average the loss with that of the standardised values before the rectifier.
+        also: the share of a second rectifier of the same values, with whose loss to average; 0: none.
+        leak_until: the part of training over which the slope below the threshold falls from 1 to 0; 0: no slope.
         encoder_share: also rectify the encoder's output, by this share; 0 for no.
-        features, hidden: width of the projector's output and of its hidden layer.
+        features, hidden: width of the projector's output and of its hidden layer; hidden 0: one linear layer.
         hidden_norm: whether the hidden layer has batch norm.
         temperature: of InfoNCE.
     """
@@ -66,6 +69,9 @@ class Setting:
     standardise: bool = False
     gelu_gradient: bool = False
     subtract: bool = True
+    dense: bool = False
+    also: float = 0.0
+    leak_until: float = 0.0
     encoder_share: float = 0.0
     features: int = 512
     hidden: int = 2048
@@ -93,12 +99,22 @@ class Setting:
         text += f" over the first {self.until:.0%}" if self.start is not None else ""
         text += ", gradient of gelu" if self.gelu_gradient else ""
         text += "" if self.subtract else ", threshold not subtracted"
+        text += ", also the loss before the rectifier" if self.dense else ""
+        text += f", also the loss at share {self.also:g}" if self.also else ""
+        text += f", slope below it 1 → 0 over the first {self.leak_until:.0%}" if self.leak_until else ""
         text += f", encoder output rectified too (share {self.encoder_share:g})" if self.encoder_share else ""
-        return text + (f", hidden layer of {self.hidden:,}" if self.hidden != 2048 else "")
+        if self.hidden == 2048:
+            return text
+        return text + (f", hidden layer of {self.hidden:,}" if self.hidden else ", one linear layer")
 
 
 def _wide(rectify: Any, level: float = 0.0, start: float | None = None, features: int = 2048, **more: Any) -> Setting:
     return Setting(rectify, level, start, until=0.8, features=features, hidden_norm=True, **more)
+
+
+def _plain(level: float, features: int = 2048, gelu_gradient: bool = True, **more: Any) -> Setting:
+    """A falling share; without hidden batch norm unless `more` asks for it."""
+    return Setting("share", level, 0.5, until=0.8, features=features, gelu_gradient=gelu_gradient, **more)
 
 
 SETTINGS = {
@@ -136,6 +152,34 @@ SETTINGS = {
     "fall0.015-bn-8192": _wide("share", 0.015, start=0.5, features=8192),
     "fall0.1-gelu-bn-4096": _wide("share", 0.1, start=0.5, features=4096, gelu_gradient=True),
     "fall0.05-gelu-bn-2048-tau0.15": _wide("share", 0.05, start=0.5, gelu_gradient=True, temperature=0.15),
+    # The second round.
+    "cl-std-2048": Setting("none", features=2048, standardise=True),
+    "cl-std-2048-tau0.2": Setting("none", features=2048, standardise=True, temperature=0.2),
+    "fall0.1-gelu-2048": _plain(0.1),
+    "fall0.05-gelu-2048": _plain(0.05),
+    "cl-std-linear-2048": Setting("none", features=2048, standardise=True, hidden=0),
+    "cl-std-linear-2048-tau0.2": Setting("none", features=2048, standardise=True, hidden=0, temperature=0.2),
+    "fall0.1-gelu-linear-2048": _plain(0.1, hidden=0),
+    "fall0.05-gelu-linear-2048": _plain(0.05, hidden=0),
+    "fall0.05-gelu-dense-bn-2048": _plain(0.05, hidden_norm=True, dense=True),
+    "fall0.05-gelu-also0.3-bn-2048": _plain(0.05, hidden_norm=True, also=0.3),
+    "topk64-bn-2048": _wide("top_k", 64, start=1024),
+    "fall0.05-gelu-leak0.5-bn-2048": _plain(0.05, hidden_norm=True, leak_until=0.5),
+    "cl-std-hidden512-bn-2048": _wide("none", standardise=True, hidden=512),
+    "fall0.05-gelu-hidden512-bn-2048": _plain(0.05, hidden_norm=True, hidden=512),
+    "topk26-bn": Setting("top_k", 26, start=256, until=0.8, hidden_norm=True),
+    "fall0.03-gelu-dense-bn-4096": _plain(0.03, features=4096, hidden_norm=True, dense=True),
+    "fall0.05-gelu-leak0.8-2048": _plain(0.05, leak_until=0.8),
+    "fall0.1-gelu-leak0.8-2048": _plain(0.1, leak_until=0.8),
+    "fall0.05-gelu-dense-2048": _plain(0.05, dense=True),
+    "fall0.05-gelu-leak0.5-2048": _plain(0.05, leak_until=0.5),
+    "fall0.05-gelu-leak0.8-linear-2048": _plain(0.05, hidden=0, leak_until=0.8),
+    "fall0.05-gelu-dense-linear-2048": _plain(0.05, hidden=0, dense=True),
+    "fall0.03-gelu-leak0.8-linear-4096": _plain(0.03, features=4096, hidden=0, leak_until=0.8),
+    "fall0.05-gelu-leak0.8-bn-2048": _plain(0.05, hidden_norm=True, leak_until=0.8),
+    "fall0.03-gelu-dense-2048": _plain(0.03, dense=True),
+    "fall0.05-dense-2048": _plain(0.05, gelu_gradient=False, dense=True),
+    "share0.05-dense-2048": Setting("share", 0.05, features=2048, dense=True),
 }
 
 
@@ -152,8 +196,8 @@ class Rectifier(nn.Module):
         self.register_buffer("var", torch.ones(width))
         self.register_buffer("threshold", torch.full((width,), float(t)))
 
-    def forward(self, z: Tensor, level: Tensor) -> Tensor:
-        """`level` is the share or the number of entries at this step."""
+    def forward(self, z: Tensor, level: Tensor, leak: Tensor | None = None) -> Tensor:
+        """`level` is the share or the number of entries at this step, `leak` the slope below the threshold."""
         kind, z = self.setting.rectify, z.float()
         if self.standardise:
             z = F.batch_norm(z, self.mean, self.var, training=self.training, momentum=MOMENTUM)
@@ -168,9 +212,9 @@ class Rectifier(nn.Module):
                 self.threshold.lerp_(z.sort(0).values.index_select(0, row.view(1))[0], MOMENTUM)
         if not self.setting.subtract:
             return z * (z > self.threshold)
-        if kind == "rep_relu" or self.setting.gelu_gradient:
-            return rep_relu(z - self.threshold)
-        return F.relu(z - self.threshold)
+        use_gelu = kind == "rep_relu" or self.setting.gelu_gradient
+        y: Tensor = (rep_relu if use_gelu else F.relu)(z - self.threshold)
+        return y if leak is None else y + leak * (z - self.threshold).clamp(max=0)
 
 
 class Network(nn.Module):
@@ -180,19 +224,34 @@ class Network(nn.Module):
         super().__init__()
         self.encoder = ResNet(18, channels, "small")
         width, share = self.encoder.width, setting.encoder_share
-        self.first = nn.Linear(width, setting.hidden, bias=not setting.hidden_norm)
-        self.norm = nn.BatchNorm1d(setting.hidden) if setting.hidden_norm else nn.Identity()
-        self.last = nn.Linear(setting.hidden, setting.features)
+        self.hidden = nn.Sequential()
+        if setting.hidden:
+            self.hidden.append(nn.Linear(width, setting.hidden, bias=not setting.hidden_norm))
+            self.hidden.append(nn.BatchNorm1d(setting.hidden) if setting.hidden_norm else nn.Identity())
+            self.hidden.append(nn.ReLU())
+        self.last = nn.Linear(setting.hidden or width, setting.features)
         self.rectify = Rectifier(setting.features, setting)
+        self.also = Rectifier(setting.features, replace(setting, level=setting.also or 0.5, start=None))
+        self.dense = Rectifier(setting.features, Setting("none", standardise=True))
         self.encoder_end = Rectifier(width, Setting("share", share) if share else Setting("none"))
         self.register_buffer("encoder_share", torch.tensor(share))
 
-    def project(self, h: Tensor, level: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, h: Tensor, level: Tensor, leak: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Return the encoder's output as evaluated, the values before the rectifier, and the features."""
         h = self.encoder_end(h, self.encoder_share)
         with torch.autocast(h.device.type, torch.bfloat16, enabled=h.is_cuda):
-            z = self.last(F.relu(self.norm(self.first(h)))).float()
-        return h, z, self.rectify(z, level)
+            z = self.last(self.hidden(h)).float()
+        return h, z, self.rectify(z, level, leak)
+
+    def loss(self, h: Tensor, setting: Setting, level: Tensor, leak: Tensor | None) -> Tensor:
+        """Return InfoNCE of the features, averaged with those that the setting adds."""
+        _, z, y = self.project(h, level, leak)
+        outputs = [y]
+        if setting.dense:
+            outputs.append(self.dense(z, level))
+        if setting.also:
+            outputs.append(self.also(z, torch.full_like(level, setting.also)))
+        return torch.stack([info_nce(*output.chunk(2), setting.temperature) for output in outputs]).mean()
 
 
 def encode(encoder: nn.Module, images: Tensor) -> Tensor:
@@ -248,9 +307,10 @@ def train(setting: Setting, data: Data, config: TrainConfig, functions: tuple[Ca
             set_learning_rate(optimiser, learning_rate(config, step, steps, warmup))
             level = torch.full((), float(setting.level_at(step / steps)), device=device)
             views = draw_views(data.images[samples], samples, config.seed, number, 2, torch.float32)
-            features = network.project(encode_views(network.encoder, views), level)[2]
+            slope = max(0.0, 1 - step / steps / setting.leak_until) if setting.leak_until else 0.0
+            leak = torch.full((), slope, device=device) if setting.leak_until else None
             optimiser.zero_grad()
-            info_nce(*features.chunk(2), setting.temperature).backward()
+            network.loss(encode_views(network.encoder, views), setting, level, leak).backward()
             optimiser.step()
     return network.eval()
 
@@ -336,7 +396,7 @@ def main() -> None:
     args = parser.parse_args()
     device = choose_device()
     config = load_recipe("cifar100").replace(
-        epochs=args.epochs, warmup_epochs=min(2, args.epochs), seed=args.seed, lr=0.4, batch_size=256
+        epochs=args.epochs, warmup_epochs=args.epochs // 10, seed=args.seed, lr=0.4, batch_size=256
     )
     data = open_data(args.data, args.limit, config.modality, device)
     functions: tuple[Callable, Callable] = (data.modality.draw_views, encode)

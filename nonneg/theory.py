@@ -140,6 +140,7 @@ def check_all(seed: int = 0) -> list[Check]:
         rotation(population, seed),
         sparsity(population),
         orthogonality(seed),
+        energy(population, seed),
         uniqueness(population, seed),
         disagreement(population, seed),
         bayes_head(population, seed),
@@ -209,6 +210,24 @@ def orthogonality(seed: int) -> Check:
     second_moment = single.optimum.T @ (single.marginal[:, None] * single.optimum)
     residual = float((second_moment - torch.eye(5, dtype=torch.float64)).abs().max())
     return Check("one class per sample: E[φφᵀ] = I", residual, 1e-12)
+
+
+def energy(population: Population, seed: int) -> Check:
+    """Check that E[φ_j²] is 1 for a class that shares no sample with others, however rare it is, and less otherwise.
+
+    E[φ_j²] is the mean of P(c_j|x) over the samples of class c_j.
+    """
+    single = Population.drawn(classes=5, pure=3, mixed=0, seed=seed)
+    residual, energies = 0.0, []
+    for drawn in (single, population):
+        energy = drawn.marginal @ drawn.optimum.square()
+        is_mixed = (drawn.given_class > 0).sum(1) > 1
+        is_shared = ((drawn.given_class > 0) & is_mixed[:, None]).any(0)
+        residual = max([residual, *(energy[~is_shared] - 1).abs().tolist()])
+        energies += energy[is_shared].tolist()
+    residual = residual if max(energies) < 1 else float("inf")
+    detail = f"{min(energies):.2f} to {max(energies):.2f} with shared samples"
+    return Check("equal energy: E[φ_j²] = 1 without shared samples, less with them", residual, 1e-12, detail)
 
 
 def uniqueness(population: Population, seed: int) -> Check:

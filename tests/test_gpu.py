@@ -165,6 +165,16 @@ def test_auto_records_the_step_as_a_graph_and_hides_the_compilers_advice(tmp_pat
     assert nonneg.load(tmp_path / "run").embed(open_source("digits", "test"), device="cuda").shape == (397, 128)
 
 
+def test_a_share_is_kept_in_every_path(tmp_path):
+    config = dataclasses.replace(
+        SHORT, standardise=True, share=0.1, dense_weight=0.5, temperature=0.1, epochs=20, precision="bf16-mixed"
+    )
+    for path in ("off", "forward", "graph"):
+        last = read_log(train(dataclasses.replace(config, compile=path), tmp_path / path, progress=False))[-1]
+        assert last["live"] == config.features, path
+        assert last["sparsity"] == pytest.approx(0.9, abs=0.01), path
+
+
 @pytest.mark.parametrize("loss", ["spectral", "sup_con", "cross_entropy"])
 def test_every_loss_can_be_recorded(loss, tmp_path):
     config = dataclasses.replace(SHORT, loss=loss, lr=0.001, compile="graph")

@@ -1,3 +1,4 @@
+import copy
 import warnings
 
 import pytest
@@ -5,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from nonneg.rectify import CONTROLS, KINDS, NonNegative, rep_relu
+from nonneg.rectify import CONTROLS, KINDS, WITH_SHARE, NonNegative, Standardise, folded, rep_relu
 
 NON_NEGATIVE = [kind for kind in KINDS if kind not in CONTROLS]
 
@@ -132,3 +133,104 @@ def test_invalid_arguments_are_reported_by_name(arguments, message):
 def test_top_k_wider_than_the_row_is_reported():
     with pytest.raises(ValueError, match=r"k is 5.*4"):
         NonNegative("top_k", k=5)(torch.ones(2, 4))
+
+
+def skewed(rows: int, seed: int) -> torch.Tensor:
+    """Eight features of different location, scale and skewness."""
+    x = torch.randn(rows, 8, generator=torch.Generator().manual_seed(seed))
+    return torch.cat((x[:, :4], x[:, 4:].exp()), 1) * torch.logspace(-2, 2, 8) + torch.linspace(-30, 30, 8)
+
+
+@pytest.mark.parametrize("kind", WITH_SHARE)
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
+def test_every_feature_is_active_on_its_share_of_the_samples(kind, share):
+    end = nn.Sequential(Standardise(8), NonNegative(kind, share=share, features=8))
+    for seed in range(300):
+        end(skewed(256, seed))
+    unseen = end.eval()(skewed(20_000, seed=1000))
+    assert bool((unseen >= 0).all())
+    torch.testing.assert_close((unseen > 0).float().mean(0), torch.full((8,), share), rtol=0.2, atol=0.005)
+
+
+def test_standardised_features_have_mean_0_and_variance_1_in_training_and_evaluation():
+    standardise = Standardise(8)
+    for seed in range(100):
+        z = standardise(skewed(4096, seed))
+    for features in (z, standardise.eval()(skewed(20_000, seed=1000))):
+        torch.testing.assert_close(features.mean(0), torch.zeros(8), rtol=0, atol=0.1)
+        torch.testing.assert_close(features.var(0), torch.ones(8), rtol=0.3, atol=0)
+
+
+def test_standardising_has_the_gradient_of_batch_norm():
+    x = skewed(64, 0).double().requires_grad_()
+    weight = torch.randn(64, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    ours, theirs = Standardise(8).double(), nn.BatchNorm1d(8, affine=False).double()
+    gradients = [torch.autograd.grad((module(x) * weight).sum(), x)[0] for module in (ours, theirs)]
+    torch.testing.assert_close(*gradients)
+    torch.testing.assert_close(ours.mean, theirs.running_mean)
+
+
+def test_a_batch_in_bf16_is_standardised_in_float32():
+    x = torch.randn(4096, 8, generator=torch.Generator().manual_seed(0)) + 30
+    z = Standardise(8)(x.bfloat16())
+    assert z.dtype == torch.float32
+    torch.testing.assert_close(z.mean(0), torch.zeros(8), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("share", [None, 0.1])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_folded_projector_has_the_same_output(share, bias):
+    rectifier = NonNegative("relu", share=share, features=None if share is None else 8)
+    projector = nn.Sequential(nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 8, bias=bias), Standardise(8), rectifier)
+    for seed in range(20):
+        projector(torch.randn(64, 5, generator=torch.Generator().manual_seed(seed)))
+    x = torch.randn(50, 5, generator=torch.Generator().manual_seed(100))
+    short = folded(projector.eval())
+    assert [type(layer) for layer in short] == [nn.Linear, nn.ReLU, nn.Linear, NonNegative]
+    torch.testing.assert_close(short(x), projector(x))
+
+
+def test_a_projector_that_does_not_standardise_is_not_folded():
+    for layers in ([nn.Linear(5, 8), NonNegative()], [Standardise(8)], [], [nn.ReLU(), Standardise(8), NonNegative()]):
+        projector = nn.Sequential(*layers)
+        assert folded(projector) is projector
+
+
+def test_thresholds_are_saved_and_a_share_is_part_of_the_saved_kind():
+    trained = NonNegative("relu", share=0.1, features=8)
+    for seed in range(10):
+        trained(skewed(256, seed))
+    again = NonNegative("relu", share=0.1, features=8)
+    again.load_state_dict(trained.state_dict())
+    assert torch.equal(again.threshold, trained.threshold)
+    with pytest.raises(ValueError, match=r"relu:0.1.*relu:0.2"):
+        NonNegative("relu", share=0.2, features=8).load_state_dict(trained.state_dict())
+
+
+def test_compiled_and_exported_ends_equal_the_module():
+    end = nn.Sequential(nn.Linear(5, 8), Standardise(8), NonNegative("relu", share=0.1, features=8))
+    twin = copy.deepcopy(end)
+    compiled = torch.compile(twin, backend="aot_eager")
+    for seed in range(5):
+        x = torch.randn(32, 5, generator=torch.Generator().manual_seed(seed))
+        torch.testing.assert_close(compiled(x), end(x))
+    torch.testing.assert_close(twin[2].threshold, end[2].threshold)
+    exported = torch.export.export(end.eval(), (x,)).module()
+    torch.testing.assert_close(exported(x), end(x))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ({"share": 0.0, "features": 8}, "share is 0.0"),
+        ({"share": 1.0, "features": 8}, "share is 1.0"),
+        ({"share": "much", "features": 8}, "share is 'much'"),
+        ({"kind": "exp", "share": 0.1, "features": 8}, "share is 0.1.*exp"),
+        ({"share": 0.1}, "features is None"),
+        ({"share": 0.1, "features": 0}, "features is 0"),
+        ({"features": 8}, "features is 8 without a share"),
+    ],
+)
+def test_a_share_that_cannot_be_kept_is_an_error(arguments, found):
+    with pytest.raises(ValueError, match=found):
+        NonNegative(**arguments)

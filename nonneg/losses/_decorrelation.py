@@ -5,8 +5,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
+from nonneg.gathering import gather, sum_over_processes
 from nonneg.losses._checks import check_weights, checked_batch, working_dtype
-from nonneg.losses._gather import gather, sum_over_processes
 from nonneg.losses._rows import full_precision
 
 _ONE_ROW = "the statistics of a single one are undefined"

@@ -5,8 +5,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
+from nonneg.gathering import gather, mean_over_processes
 from nonneg.losses._checks import check_same_width, checked_batch, checked_temperature
-from nonneg.losses._gather import gather, mean_over_processes
 from nonneg.losses._rows import full_precision, sum_over_rows, unit_rows
 
 

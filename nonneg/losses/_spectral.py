@@ -4,8 +4,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from nonneg.gathering import gather, mean_over_processes
 from nonneg.losses._checks import checked_batch, working_dtype
-from nonneg.losses._gather import gather, mean_over_processes
 from nonneg.losses._rows import full_precision
 
 

@@ -5,6 +5,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
+from nonneg.gathering import gather, mean_over_processes, total
 from nonneg.losses._checks import (
     check_features,
     check_labels,
@@ -13,7 +14,6 @@ from nonneg.losses._checks import (
     checked_temperature,
     working_dtype,
 )
-from nonneg.losses._gather import gather, mean_over_processes, total
 from nonneg.losses._rows import full_precision, sum_over_rows, unit_rows
 
 __all__ = ["cross_entropy", "sup_con"]

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from nonneg.errors import InputError
 from nonneg.modalities import Modality
-from nonneg.rectify import KINDS
+from nonneg.rectify import KINDS, WITH_SHARE
 from nonneg.validation import build, check_fields
 
 FORMAT = 2
@@ -38,6 +38,10 @@ class ModelConfig:
     """A kind of `NonNegative`, or "none" for plain contrastive learning."""
     top_k: Annotated[int, Field(ge=0)] = 0
     """Number of features per sample that stay active, for rectify "top_k"; 0 otherwise."""
+    share: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of samples on which each feature is kept active, for rectify "relu" and "rep_relu"; 0 for no control."""
+    standardise: bool = False
+    """Scale each feature to mean 0 and variance 1 over the batch, before the rectifier."""
     projector_depth: Annotated[int, Field(ge=0, le=16)] = 2
     """Number of linear layers of the projector; with 0 the encoder's output is rectified."""
     projector_batch_norm: bool = False
@@ -65,6 +69,9 @@ class ModelConfig:
             raise InputError(f"top_k is {self.top_k} with rectify {self.rectify!r}, expected {expected}")
         if self.top_k > self.features:
             raise InputError(f"top_k is {self.top_k}, expected at most features, {self.features}")
+        if self.share and (self.rectify not in WITH_SHARE or not self.standardise):
+            found = f"share is {self.share} with rectify {self.rectify!r} and standardise {self.standardise}"
+            raise InputError(f"{found}, expected rectify {' or '.join(WITH_SHARE)} and standardise True")
         if self.rectify_weight and not self.classes:
             raise InputError("rectify_weight is true with classes 0, expected a head of 1 class or more")
 

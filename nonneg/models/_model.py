@@ -15,7 +15,7 @@ from nonneg.modalities import Modality, Source, as_tensors, map_arrays
 from nonneg.models._collect import features_of
 from nonneg.models._config import OWN_ENCODER, ModelConfig
 from nonneg.models._stream import Layer, Precision, check_layer
-from nonneg.rectify import NonNegative
+from nonneg.rectify import NonNegative, Standardise
 
 
 class Model(nn.Module):
@@ -67,8 +67,20 @@ class Model(nn.Module):
 
     def forward_layers(self, inputs: Any) -> tuple[Tensor, Tensor]:
         """Return the encoder's output `(batch, encoder_width)` and the features `(batch, features)`, from one pass."""
+        h, _, z = self.forward_all(inputs)
+        return h, z
+
+    def forward_all(self, inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the encoder's output, the features before the rectifier, and the features, from one pass."""
         h = encoded(self.encoder, inputs, self.encoder_width)
-        return h, self.projector(h)
+        if self.config.rectify == "none":
+            z = self.projector(h)
+            return h, z, z
+        *layers, rectifier = self.projector
+        before = h
+        for layer in layers:
+            before = layer(before)
+        return h, before, rectifier(before)
 
     def head(self) -> Tensor:
         """Return the classifier's weight `(classes, features)`, rectified if the config says so."""
@@ -197,6 +209,9 @@ def projector_of(config: ModelConfig, width: int) -> nn.Sequential:
         width = config.projector_width
     if config.projector_depth:
         projector.append(nn.Linear(width, config.features))
+    if config.standardise:
+        projector.append(Standardise(config.features))
     if config.rectify != "none":
-        projector.append(NonNegative(config.rectify, k=config.top_k or None))
+        share, features = (config.share, config.features) if config.share else (None, None)
+        projector.append(NonNegative(config.rectify, config.top_k or None, share, features))
     return projector

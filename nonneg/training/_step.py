@@ -15,6 +15,7 @@ from nonneg.errors import InputError
 from nonneg.messages import one_line
 from nonneg.modalities import Source, arrays_of, as_tensors, map_arrays
 from nonneg.models import Model
+from nonneg.rectify import NonNegative, Standardise
 from nonneg.training._feed import Batch
 from nonneg.training._optimisers import LARS, set_learning_rate
 from nonneg.training._recorded import Recorded, compiled
@@ -57,6 +58,9 @@ class Step:
         self.dtype = torch.float64 if config.precision == "64-true" else torch.float32
         self.last_features: Tensor | None = None
         model.modality.to(fabric.device)
+        for layer in model.projector:
+            if isinstance(layer, NonNegative | Standardise):
+                layer.group = self.group
         layers = _Layers(model)
         # Compiled as a module: Fabric can wrap modules for several processes.
         wrapped: Any = torch.compile(layers, dynamic=False) if path == "forward" else layers
@@ -80,8 +84,11 @@ class Step:
         labels = None if batch.labels is None else batch.labels.repeat(count)
         half = _AUTOCAST.get(config.precision)
         with torch.autocast(self.fabric.device.type, half, enabled=half is not None):
-            h, z, head = layers(views)
-        return Outcome(self._loss(z, labels, head), h.detach(), z.detach(), labels)
+            h, dense, z, head = layers(views)
+        loss, weight = self._loss(z, labels, head), config.dense_weight
+        if weight:
+            loss = (1 - weight) * loss + weight * self._loss(dense, labels, head)
+        return Outcome(loss, h.detach(), z.detach(), labels)
 
     def _loss(self, z: Tensor, labels: Tensor | None, head: Tensor | None) -> Tensor:
         """Compute the loss of features `(views, features)`: first views of all samples, then second views."""
@@ -144,7 +151,7 @@ def step_bytes(network: Model, source: Source, config: TrainConfig, processes: i
 
 
 class _Layers(nn.Module):
-    """The model as it is wrapped and compiled: from views to both layers, and the classifier's weight if it has one.
+    """The model as it is wrapped and compiled: from views to all layers, and the classifier's weight if it has one.
 
     Everything that needs a gradient must go through this forward pass: several processes synchronise nothing else.
     """
@@ -153,9 +160,8 @@ class _Layers(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, views: Any) -> tuple[Tensor, Tensor, Tensor | None]:
-        h, z = self.model.forward_layers(views)
-        return h, z, None if self.model.classifier is None else self.model.head()
+    def forward(self, views: Any) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        return *self.model.forward_all(views), None if self.model.classifier is None else self.model.head()
 
 
 class _Graph:

@@ -54,6 +54,13 @@ class TrainConfig:
     """The last layer of the projector. none is plain contrastive learning; gelu and leaky_relu are controls."""
     top_k: int = 0
     """Number of features per sample that stay active, for rectify top_k; 0 otherwise."""
+    standardise: bool = False
+    """Scale each feature to mean 0 and variance 1 over the batch, before the rectifier."""
+    share: float = 0.0
+    """Share of samples on which each feature is kept active, for rectify relu and rep_relu; 0 for no control."""
+    dense_weight: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Weight of the same loss on the features before the rectifier, which keeps the encoder as accurate as without a
+    rectifier; the loss on the rectified features has the remaining weight."""
 
     optimiser: Literal["adamw", "sgd", "lars"] = "adamw"
     """The algorithm that updates the weights."""
@@ -90,6 +97,9 @@ class TrainConfig:
             raise InputError(f"data is {self.data!r}, expected a path of printable characters")
         if self.rectify_weight and self.loss != "cross_entropy":
             raise InputError(f"rectify_weight is true with loss {self.loss!r}, which has no classifier")
+        if self.dense_weight and (self.rectify == "none" or self.loss == "cross_entropy"):
+            found = f"dense_weight is {self.dense_weight} with rectify {self.rectify!r} and loss {self.loss!r}"
+            raise InputError(f"{found}, expected 0 for rectify none and for cross_entropy")
         # A network that cannot be built is reported before any data is read.
         self.model(self.modality, classes=2 if self.loss == "cross_entropy" else 0)
 
@@ -104,6 +114,8 @@ class TrainConfig:
             features=self.features,
             rectify=self.rectify,
             top_k=self.top_k,
+            standardise=self.standardise,
+            share=self.share,
             classes=classes,
             rectify_weight=self.rectify_weight,
             encoder_width=encoder_width,

@@ -14,7 +14,7 @@ from nonneg.training import read_log
 from nonneg.training.loop import _check_batch_size
 
 SCRIPT = Path(__file__).parent / "two_processes.py"
-NAMES = ("sgd", "lars", "sup_con", "spectral", "barlow_twins", "vicreg", "cross_entropy")
+NAMES = ("sgd", "lars", "share", "sup_con", "spectral", "barlow_twins", "vicreg", "cross_entropy")
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 

@@ -312,3 +312,28 @@ def test_images_larger_than_the_views_are_embedded_whole(tmp_path):
     model = nonneg.load(run)
     inputs = model.modality.inputs(torch.from_numpy(images))
     assert inputs.shape == (64, 1, 8, 8) and inputs.std() > 0.1
+
+
+def test_a_share_keeps_every_feature_alive_and_is_in_use_in_evaluation(tmp_path):
+    config = load_recipe("digits").replace(
+        epochs=12, warmup_epochs=2, standardise=True, share=0.1, dense_weight=0.5, temperature=0.1, features=64
+    )
+    last = read_log(train(config, tmp_path / "run", progress=False))[-1]
+    assert last["live"] == 64 and last["sparsity"] == pytest.approx(0.9, abs=0.01)
+    features = nonneg.load(tmp_path / "run").embed(open_source("digits", "test"), media=False)
+    shares = np.asarray(features.active) / len(features)
+    assert np.all((shares > 0.02) & (shares < 0.3))
+
+
+def test_the_loss_before_the_rectifier_has_its_weight(tmp_path):
+    """With one epoch of one step at lr 0, the logged loss is the weighted mean of the losses on both sides."""
+    base = load_recipe("digits").replace(
+        epochs=1, warmup_epochs=0, batch_size=1400, lr=1e-12, standardise=True, features=32, precision="64-true"
+    )
+    losses = {
+        weight: read_log(train(base.replace(dense_weight=weight), tmp_path / str(weight), progress=False))[0]["loss"]
+        for weight in (0.0, 0.25, 0.75)
+    }
+    plain = read_log(train(base.replace(rectify="none"), tmp_path / "none", progress=False))[0]["loss"]
+    for weight in (0.25, 0.75):
+        assert losses[weight] == pytest.approx((1 - weight) * losses[0.0] + weight * plain, rel=1e-5)

@@ -118,10 +118,10 @@ class RunFolder:
         """Remove an earlier run and write the environment and the config; or prepare the unfinished run to resume."""
         from nonneg.environment import environment  # imports torch, which reading a run does not need
 
+        with os_errors_as_input_errors(self.folder):
+            for leftover in filter(is_leftover, self.folder.rglob("*")):
+                leftover.unlink()
         if self.resumes:
-            with os_errors_as_input_errors(self.folder):
-                for leftover in filter(is_leftover, self.folder.rglob("*")):
-                    leftover.unlink()
             return
         content = {"made_by": self.format.made_by, **environment(device)}
         claim_folder(self.folder, ENVIRONMENT, content, self.format.holds, self._overwrite)

@@ -129,7 +129,8 @@ def test_a_run_with_a_damaged_log_resumes(tmp_path):
         file.write(b"\0\0\0\n")
     with pytest.raises(InputError, match=r"log\.jsonl, line \d"):
         read_log(tmp_path / "run")
-    train(CONFIG, tmp_path / "run", progress=False)
+    with pytest.warns(UserWarning, match=r"log\.jsonl, line \d"):
+        train(CONFIG, tmp_path / "run", progress=False)
     assert [line["epoch"] for line in read_log(tmp_path / "run")] == [1, 2, 3, 4]
 
 
@@ -217,6 +218,14 @@ def test_a_run_with_a_damaged_checkpoint_resumes_from_the_previous_one(damage, w
         with pytest.warns(UserWarning, match=f"{path.name} is damaged"):
             train(CONFIG, tmp_path / "run", progress=False)
     assert read_environment(tmp_path / "run")["resumed"][0]["step"] == 8
+    assert same(whole, weights(tmp_path / "run"))
+
+
+def test_a_checkpoint_whose_step_was_changed_is_damaged(whole, tmp_path):
+    unfinished(tmp_path / "run")
+    rewritten(newest(tmp_path / "run"), {"step": "11"})
+    with pytest.warns(UserWarning, match="step-000000010.safetensors is damaged"):
+        train(CONFIG, tmp_path / "run", progress=False)
     assert same(whole, weights(tmp_path / "run"))
 
 

@@ -14,6 +14,7 @@ from nonneg.evaluate import open_features
 from nonneg.features import is_features
 from nonneg.select._keep import keep, named_selector
 from nonneg.select._sweep import Sweep, sweep
+from nonneg.tables import check_regular_file
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ def sweep_folders(
 
 
 def _numbers(path: Path) -> Any:
+    check_regular_file(path)
     with read_errors_as_input_errors(path):
         try:
             return np.load(path, allow_pickle=False)

@@ -25,7 +25,6 @@ from tests.hunts.subjects import subjects
 
 PAGE_LOAD = "<!-- page load -->"
 KILLS = {"train": 200, "convert": 50, "index": 50, "Features.save": 50, "export": 20}
-WAYS = {"moment": "at random moments", "operation": "before a change on disk", "half-written file": "within a file"}
 OUTCOMES = {
     flips.DETECTED: "detected when read",
     flips.BY_VERIFY: "reported by `nonneg verify`",
@@ -39,17 +38,21 @@ NOTES = [
     " before the same work runs to its end. For `train` and `convert`, weights, config, checkpoints, features and"
     " the figures of the log are then compared bit by bit; for the others, all files. After each kill, the folder"
     " of an index or of features must hold the old content, the new content, or nothing yet, and `nonneg verify`"
-    " must agree.",
+    " must agree. The duration is measured once; if the load of the machine then rises, moments fall into the"
+    " earlier part of a run, and late stages are reached mostly by kills before a change on disk.",
     "- **States after a kill**: *old* and *new* content; *nothing* yet; an *unfinished* or a *finished* run; an"
     " *incomplete* copy of the page, which has no `index.html` and which the next `nonneg export` replaces.",
     "- **Damaged bytes**: one bit or byte of one file is changed, and the file is read and used again, in a"
     " process of its own. *Detected when read*: an error of one sentence or a warning names the damage. *Reported"
     " by `nonneg verify`*: the result differs, and `nonneg verify` names the file. *The same result*: to the last"
-    " bit; cached images are decoded again, and a fit starts over. Any other outcome is a defect. Not covered:"
-    " files for other programs, which have no checksum (tables, reports, `.kept.npy`), the pixels of image caches"
-    " of more than 1 GiB, and what Milvus stores.",
+    " bit; cached images are decoded again, and a fit starts over. Any other outcome is a defect. Of a log, the"
+    " figures are compared: if the damaged byte lies in the name of a line's checksum, the line is read without"
+    " one. Not covered: files for other programs, which have no checksum (tables, reports, `.kept.npy`), the"
+    " pixels of image caches of more than 1 GiB, and what Milvus stores.",
     "- **Bad input**: every command, with files that are missing, empty, damaged, or of the wrong kind or shape;"
-    " pipes, devices, links to themselves, pickles, NaN, numbers out of range, and text that is not Unicode.",
+    " pipes, devices, links to themselves, pickles, NaN, numbers out of range, and text that is not Unicode. Each"
+    " sentence must contain words given in the table of cases: a file or an argument for most, only a value or a"
+    " reason for some.",
 ]
 
 
@@ -66,7 +69,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="also write the result to this Markdown file")
     arguments = parser.parse_args()
     torch.set_num_threads(1)  # before anything is computed: children are forked
-    began = time.perf_counter()
+    began, machine = time.perf_counter(), described()
     with tempfile.TemporaryDirectory() as scratch:
         killed = [_killed(name, arguments, Path(scratch)) for name in KILLS]
         flipped = _flipped(arguments, Path(scratch))
@@ -78,7 +81,7 @@ def main() -> None:
     if arguments.page:
         kept = arguments.page.read_text().splitlines() if arguments.page.exists() else []
         load = [line for line in kept if PAGE_LOAD in line or "60 clients" in line] or [PAGE_LOAD]
-        arguments.page.write_text("\n".join(_page([*table, *load], flipped, defects, arguments.seed, began)) + "\n")
+        arguments.page.write_text("\n".join(_page([*table, *load], flipped, defects, machine, began)) + "\n")
     sys.exit(1 if defects else 0)
 
 
@@ -154,11 +157,14 @@ def _kill_row(count: kills.Count | None) -> str:
     if count is None:
         return ""
     states = ", ".join(f"{number:,} {state}" for state, number in sorted(count.states.items()))
-    outcome = f"{_defects(count.defects)} in {count.runs:,} runs to the end after kills: "
+    outcome = (
+        f"{_defects(count.defects)} in {count.runs:,} runs, killed up to three times and then repeated to the end: "
+    )
     outcome += "the results differ or cannot be read" if count.defects else "all results equal those without kills"
     outcome += f", {count.leftovers:,} temporary files left; states after the kills: {states}"
     name = count.name if count.name == "Features.save" else f"nonneg {count.name}"
-    return f"| kills of `{name}` | {count.kills.total():,} ({_counted(count.kills, WAYS)}) | {outcome} |"
+    ways = ", ".join(f"{number:,} {way}" for way, number in sorted(count.kills.items()))
+    return f"| kills of `{name}` | {count.kills.total():,} ({ways}) | {outcome} |"
 
 
 def _flip_row(count: flips.Count | None) -> list[str]:
@@ -177,7 +183,7 @@ def _case_row(found: Rejections | None) -> list[str]:
     outcome = (
         f"{_defects(found.defects)}: exit code 2, no traceback, nothing written; {len(found.cases) - usage:,} in one"
     )
-    outcome += f" sentence that names the file or argument, {usage:,} wrong options explained by the parser"
+    outcome += f" sentence with the expected words, {usage:,} wrong options explained by the parser"
     return [f"| bad input | {len(found.cases):,} | {outcome} |"]
 
 
@@ -192,7 +198,7 @@ def _flip_table(count: flips.Count | None) -> list[str]:
     return lines
 
 
-def _page(table: list[str], flipped: flips.Count | None, defects: list[str], seed: int, began: float) -> list[str]:
+def _page(table: list[str], flipped: flips.Count | None, defects: list[str], machine: str, began: float) -> list[str]:
     minutes = (time.perf_counter() - began) / 60
     return [
         "# Kills, damaged files and bad input",
@@ -204,8 +210,8 @@ def _page(table: list[str], flipped: flips.Count | None, defects: list[str], see
         "",
         *NOTES,
         f"- **Command**: `python -m benchmarks.reliability {shlex.join(sys.argv[1:])}`,"
-        f" {datetime.now(UTC):%Y-%m-%d}, {minutes:.0f} minutes, seed {seed}",
-        f"- **Hardware**: {described()}",
+        f" {datetime.now(UTC):%Y-%m-%d}, {minutes:.0f} minutes",
+        f"- **Hardware**: {machine}",
         "",
         *([] if not defects else ["## Defects", "", *(f"- {defect.splitlines()[-1]}" for defect in defects), ""]),
         "## Damaged bytes by file",

@@ -95,12 +95,11 @@ def _damage(subject: Subject, file: Path, rng: random.Random, root: Path) -> str
     shutil.rmtree(place)
     shutil.copytree(good, place)
     content = bytearray((place / file).read_bytes())
-    position, before = rng.randrange(len(content)), 0
+    position = rng.randrange(len(content))
     before = content[position]
-    # One bit, or another byte: text that changes into other text is the harder case.
-    content[position] ^= (
-        rng.choice([1 << rng.randrange(8), rng.randrange(1, 256), before ^ ord(rng.choice("0123456789ae"))]) or 1
-    )
+    # Another character is the harder case: text that remains text.
+    one_bit, any_byte, another = 1 << rng.randrange(8), rng.randrange(1, 256), before ^ ord(rng.choice("0123456789ae"))
+    content[position] ^= rng.choice([one_bit, any_byte, another]) or one_bit
     (place / file).write_bytes(content)
     return f"{file}, byte {position} of {len(content)}: {before:#04x} to {content[position]:#04x}"
 

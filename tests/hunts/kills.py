@@ -1,8 +1,8 @@
 """Kills: work that ends at random moments, and what it leaves behind.
 
-A kill falls at a random moment of the work, before a random operation that changes the disk, or in the middle of
-writing a file. After each kill, the state is examined; then the work is killed again, or repeated to its end, and the
-result must equal that of undisturbed work, file by file.
+A kill falls at a random moment of the work, before a random change on disk, or in the middle of writing a file. After
+each kill, the state is examined; then the work is killed again, or repeated to its end, and the result must equal that
+of undisturbed work, file by file.
 """
 
 import os
@@ -21,7 +21,8 @@ from typing import Any, Protocol
 from tests.hunts.children import answered, ended, import_modules_of, start, timed
 
 MOST_KILLS = 3  # in a row, before the work may end
-_OPERATIONS = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}
+MOMENT, CHANGE, WITHIN = "at a random moment", "before a change on disk", "while writing a file"
+_CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
@@ -55,34 +56,42 @@ class Count:
     defects: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Undisturbed:
+    """The result of work that nobody kills, its seconds, its changes on disk and the bytes of its largest file."""
+
+    result: Any
+    seconds: float
+    changes: int
+    size: int
+
+
 def hunt(victim: Victim, kills: int, seed: int, root: Path) -> Count:
     """Kill a victim so many times."""
     rng, count, answer = random.Random(f"{victim.name} {seed}"), Count(victim.name), root / "answer"
-    place = root / victim.name.replace(" ", "-")
-    wanted, seconds, operations, size = _undisturbed(victim, place, answer)
+    place = root / victim.name
+    usual = _undisturbed(victim, place, answer)
     while count.kills.total() < kills:
         _renew(victim, place, count.runs)
         count.runs += 1
-        for _ in range(rng.randint(1, MOST_KILLS)):
-            way = rng.choice(["moment", "moment", "operation", "half-written file"])
-            if not _is_killed(victim, place, way, rng, seconds, operations, size, answer):
+        for _ in range(min(rng.randint(1, MOST_KILLS), kills - count.kills.total())):
+            way = rng.choice([MOMENT, MOMENT, CHANGE, WITHIN])
+            if not _is_killed(victim, place, way, rng, usual, answer):
                 break
             count.kills[way] += 1
             try:
                 count.states[answered(lambda: victim.examine(place), answer)] += 1
             except RuntimeError as error:
-                count.defects.append(f"{victim.name}, {way}, trial {count.runs}: {error}")
-            if count.kills.total() == kills:
-                break
+                count.defects.append(f"{victim.name}, trial {count.runs}, {way}: {error}")
         try:
             answered(lambda: victim.work(place), answer)
             found = answered(lambda: victim.result(place), answer)
-            count.leftovers += len(list(place.rglob(".nonneg-tmp-*")))
-            if found != wanted:
-                different = [name for name in {**found, **wanted} if found.get(name) != wanted.get(name)]
-                count.defects.append(f"{victim.name}, trial {count.runs}: another result in {', '.join(different)}")
         except RuntimeError as error:
-            count.defects.append(f"{victim.name}, trial {count.runs}, the run after the kills: {error}")
+            count.defects.append(f"{victim.name}, trial {count.runs}, the work after the kills: {error}")
+            continue
+        count.leftovers += len(list(place.rglob(".nonneg-tmp-*")))
+        if different := [name for name in {**found, **usual.result} if found.get(name) != usual.result.get(name)]:
+            count.defects.append(f"{victim.name}, trial {count.runs}: another result in {', '.join(different)}")
     shutil.rmtree(place)
     return count
 
@@ -93,18 +102,18 @@ def _renew(victim: Victim, place: Path, trial: int) -> None:
     victim.prepare(place, trial)
 
 
-def _undisturbed(victim: Victim, place: Path, answer: Path) -> tuple[Any, float, int, int]:
-    """Return the result, duration, number of operations and size of the largest file of undisturbed work."""
+def _undisturbed(victim: Victim, place: Path, answer: Path) -> Undisturbed:
     _renew(victim, place, 1)
     import_modules_of(lambda: victim.work(place), answer)
     _renew(victim, place, 1)
-    seconds, operations = timed(lambda: _counted(victim, place), answer)
-    wanted = answered(lambda: victim.result(place), answer)
-    return wanted, seconds, operations, max(path.stat().st_size for path in place.rglob("*") if path.is_file())
+    seconds, changes = timed(lambda: _counted(victim, place), answer)
+    result = answered(lambda: victim.result(place), answer)
+    size = max(path.stat().st_size for path in place.rglob("*") if path.is_file())
+    return Undisturbed(result, seconds, changes, size)
 
 
 def _counted(victim: Victim, place: Path, die_at: int = 0) -> int:
-    """Do the work and return its number of operations on the disk; die before one of them."""
+    """Do the work and return its number of changes on disk; die before one of them."""
     count = 0
 
     def step() -> None:
@@ -114,7 +123,7 @@ def _counted(victim: Victim, place: Path, die_at: int = 0) -> int:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def audit(event: str, arguments: tuple[Any, ...]) -> None:
-        changes = event in _OPERATIONS or (event == "open" and bool(arguments[2] & _WRITES))
+        changes = event in _CHANGES or (event == "open" and bool(arguments[2] & _WRITES))
         if changes and str(place) in str(arguments[0]):
             step()
 
@@ -138,27 +147,18 @@ def _cut_short(victim: Victim, place: Path, size: int) -> None:
     victim.work(place)
 
 
-def _is_killed(
-    victim: Victim,
-    place: Path,
-    way: str,
-    rng: random.Random,
-    seconds: float,
-    operations: int,
-    size: int,
-    answer: Path,
-) -> bool:
+def _is_killed(victim: Victim, place: Path, way: str, rng: random.Random, usual: Undisturbed, answer: Path) -> bool:
     """Start the work and kill it; return False if it ended before."""
     answer.unlink(missing_ok=True)
-    if way == "operation":
-        last = rng.randint(1, operations)
+    if way == CHANGE:
+        last = rng.randint(1, usual.changes)
         pid = start(lambda: _counted(victim, place, last), answer)
-    elif way == "half-written file":
-        most = int(size ** rng.uniform(0.3, 1))  # small files are hit as often as large ones
+    elif way == WITHIN:
+        most = int(usual.size ** rng.uniform(0.3, 1))  # small files are hit as often as large ones
         pid = start(lambda: _cut_short(victim, place, most), answer)
     else:
         pid = start(lambda: victim.work(place), answer)
-        time.sleep(rng.uniform(0, seconds))
+        time.sleep(rng.uniform(0, usual.seconds))
         os.kill(pid, signal.SIGKILL)
     code = ended(pid)
     if code > 0 or code == -signal.SIGALRM:

@@ -21,18 +21,14 @@ def hunted(flips=0, cases=0, options=(), **kills):
     return done.stdout
 
 
-def test_killed_work_can_be_repeated_with_the_same_result():
-    assert "no defect" in hunted(train=2, convert=2, index=4, save=8, export=2)
-
-
-def test_a_damaged_byte_is_detected_or_harmless():
-    assert "no defect" in hunted(flips=40, options=["--quick"])
+def test_a_few_kills_and_damaged_bytes():
+    found = hunted(flips=40, train=1, convert=1, index=2, save=4, export=1, options=["--quick"])
+    assert found.count("no defect") == 6
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_many_kills_and_damaged_bytes(seed):
-    assert "no defect" in hunted(
-        flips=150, train=40, convert=20, index=20, save=20, export=10, options=["--seed", seed]
-    )
+    found = hunted(flips=150, train=40, convert=20, index=20, save=20, export=10, options=["--seed", seed])
+    assert found.count("no defect") == 6

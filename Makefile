@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 RELEASE := build/release
 
-.PHONY: demo test check test-slow test-release test-gpu bench clean
+.PHONY: demo test check test-slow test-release test-gpu bench reliability clean
 
 demo: .venv/ready
 	$(BIN)/nonneg demo --overwrite
@@ -32,6 +32,10 @@ test-release: test-slow
 
 test-gpu: .venv/ready
 	$(BIN)/pytest -q -m gpu
+
+# Kills, damaged files and bad input, counted; writes the page.
+reliability: .venv/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reliability --page docs/results/reliability.md
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.losses

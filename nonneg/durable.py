@@ -5,11 +5,12 @@ number of bytes.
 """
 
 import errno
+import hashlib
 import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -21,6 +22,7 @@ TEMPORARY_PREFIX = ".nonneg-tmp-"
 _LOCK = f"{TEMPORARY_PREFIX}lock"
 MOST_BYTES = 2**32  # of a file that is read into memory
 _MOST_JSON = 2**28  # bytes
+_CHECKSUM = "checksum"
 _CANNOT_SYNC = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 
 
@@ -106,7 +108,7 @@ def claim_folder(folder: Path, marker: str, content: dict[str, Any], holds: set[
     with os_errors_as_input_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     # Write the marker first: if that fails, nothing is removed.
-    write_atomically(folder / marker, json.dumps(content, indent=1).encode())
+    write_atomically(folder / marker, json.dumps(sealed(content), indent=1).encode())
     with os_errors_as_input_errors(folder):
         for path in entries:
             if path.name != marker:
@@ -206,6 +208,33 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink()
+
+
+def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a JSON object with a checksum of its own content, which `unsealed` checks.
+
+    Example:
+        >>> unsealed(json.loads(json.dumps(sealed({"loss": 0.5}))))
+        {'loss': 0.5}
+    """
+    return {**content, _CHECKSUM: digest_of(content)[:16]}
+
+
+def unsealed(content: Mapping[str, Any], name: str | Path = "it") -> dict[str, Any]:
+    """Return a JSON object without its checksum; older files have none. `name` is what an error calls it.
+
+    Raises:
+        InputError: if the content is not what was sealed.
+    """
+    found = {key: value for key, value in content.items() if key != _CHECKSUM}
+    if content.get(_CHECKSUM) not in (None, digest_of(found)[:16]):
+        raise InputError(f"{name} was changed since it was saved; if that is intended, remove its checksum")
+    return found
+
+
+def digest_of(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 hash of a JSON object, which does not depend on the order of its keys."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """`meta.json`: the list of what a folder holds, with a hash over itself. Replacing it commits a save."""
 
-import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 from nonneg.durable import (
+    digest_of,
     folder_entries,
     is_leftover,
     os_errors_as_input_errors,
@@ -71,7 +71,7 @@ class Manifest(ABC):
             raise InputError(
                 f"{path} is of version {content.get('version')!r}, this nonneg reads version {cls.version}"
             )
-        if content.pop("sha256", None) != _digest(content):
+        if content.pop("sha256", None) != digest_of(content):
             raise InputError(f"{path} is damaged: it is not what was saved (SHA-256 differs)")
         try:
             manifest = cls(**{name: value for name, value in content.items() if name not in ("format", "version")})
@@ -163,11 +163,7 @@ def check_claim(name: str, claimed: int, entries: Iterable[Entry]) -> None:
 
 def with_checksum(content: dict[str, Any]) -> bytes:
     """Return JSON with a hash over its own content, which `Manifest.read` checks."""
-    return json.dumps({**content, "sha256": _digest(content)}, indent=1).encode()
-
-
-def _digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return json.dumps({**content, "sha256": digest_of(content)}, indent=1).encode()
 
 
 def _is_json(path: Path) -> bool:

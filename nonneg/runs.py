@@ -1,8 +1,10 @@
 """Run folders: what `nonneg train` and `nonneg convert` write, and what kind of thing a path is."""
 
+import hashlib
 import json
 import os
 import tomllib
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,6 +23,8 @@ from nonneg.durable import (
     read_object,
     read_object_or_nothing,
     remove,
+    sealed,
+    unsealed,
     write_atomically,
 )
 from nonneg.errors import InputError
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 Kind = Literal["trained run", "conversion", "features", "index", "model", "estimator", "vectors"]
 
 LOG, ENVIRONMENT, MODEL = "log.jsonl", "environment.json", "model"
+_CONFIG_DIGEST = "config_sha256"
 _MODEL_CONFIG = "config.json"  # the file of a model that is written last
 _FORMATS: dict[str, Kind] = {"nonneg.features": "features", "nonneg.index": "index"}
 
@@ -123,14 +128,13 @@ class RunFolder:
         """Remove an earlier run and write the environment and the config; or prepare the unfinished run to resume."""
         from nonneg.environment import environment  # imports torch, which reading a run does not need
 
+        with os_errors_as_input_errors(self.folder):
+            for leftover in sorted(filter(is_leftover, self.folder.rglob("*")), reverse=True):  # what is inside first
+                remove(leftover)
         if self.resumes:
-            with os_errors_as_input_errors(self.folder):
-                for leftover in sorted(
-                    filter(is_leftover, self.folder.rglob("*")), reverse=True
-                ):  # what is inside first
-                    remove(leftover)
             return
-        content = {"made_by": self.format.made_by, **environment(device)}
+        digest = hashlib.sha256(self.config).hexdigest()
+        content = {"made_by": self.format.made_by, **environment(device), _CONFIG_DIGEST: digest}
         claim_folder(self.folder, ENVIRONMENT, content, self.format.holds, self._overwrite)
         write_atomically(self.folder / self.format.config, self.config)
 
@@ -159,17 +163,17 @@ class RunFolder:
         """Append a line to the log."""
         self.check_owned()
         with os_errors_as_input_errors(self.folder / LOG), (self.folder / LOG).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+            file.write(json.dumps(sealed(line)) + "\n")
 
     def truncate_log(self, step: int) -> None:
-        """Keep the lines up to `step`: the steps after the checkpoint are repeated. Damaged lines are dropped."""
+        """Keep the lines up to `step`: the steps after the checkpoint are repeated. Damaged ones cause a warning."""
         if (self.folder / LOG).exists():
             lines = [
                 line
                 for line in _lines(self.folder / LOG, skip_damaged=True)
                 if type(own := line.get("step", 0)) is int and own <= step
             ]
-            write_atomically(self.folder / LOG, "".join(json.dumps(line) + "\n" for line in lines).encode())
+            write_atomically(self.folder / LOG, "".join(json.dumps(sealed(line)) + "\n" for line in lines).encode())
 
     def record_resumption(self, step: int, device: "torch.device") -> None:
         """Add to the environment that the run resumed at `step`, perhaps on another machine."""
@@ -177,7 +181,9 @@ class RunFolder:
 
         started = read_environment(self.folder)
         resumed = [*started.get("resumed", []), {"step": step, **environment(device)}]
-        write_atomically(self.folder / ENVIRONMENT, json.dumps({**started, "resumed": resumed}, indent=1).encode())
+        write_atomically(
+            self.folder / ENVIRONMENT, json.dumps(sealed({**started, "resumed": resumed}), indent=1).encode()
+        )
 
 
 def _differences(a: Mapping[str, Any], b: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -200,16 +206,33 @@ def _lines(path: Path, skip_damaged: bool) -> list[dict[str, Any]]:
     lines = []
     for number, line in enumerate(text.split("\n")[:-1], 1):  # a line that is still being written has no end
         try:
-            lines.append(dict(json.loads(line)))
+            lines.append(unsealed(dict(json.loads(line))))
         except (ValueError, TypeError, RecursionError) as error:
+            found = f"{path}, line {number}, is damaged"
             if not skip_damaged:
-                raise InputError(f"{path}, line {number}, is damaged, expected a JSON object") from error
+                raise InputError(f"{found}, expected a JSON object with an intact checksum") from error
+            warnings.warn(f"{found} and left out", UserWarning, stacklevel=4)
     return lines
 
 
 def read_environment(folder: Path) -> dict[str, Any]:
     """The environment that a run was made in."""
-    return read_object(folder / ENVIRONMENT)
+    return unsealed(read_object(folder / ENVIRONMENT), folder / ENVIRONMENT)
+
+
+def verify_records(folder: Path) -> None:
+    """Verify a run's environment, config and log, as far as they exist.
+
+    Raises:
+        InputError: naming the file that is not what was written.
+    """
+    with read_errors_as_input_errors(folder):
+        digest = read_environment(folder).get(_CONFIG_DIGEST) if (folder / ENVIRONMENT).exists() else None
+        for path in folder.glob("config.*"):
+            if digest not in (None, hashlib.sha256(path.read_bytes()).hexdigest()):
+                raise InputError(f"{path} was changed since the run began (SHA-256 differs)")
+        if (folder / LOG).exists():
+            read_log(folder)
 
 
 def kind_of(path: str | Path) -> Kind | None:

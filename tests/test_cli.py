@@ -82,51 +82,6 @@ def test_train_writes_a_run_that_loads(nonneg, tmp_path):
     assert nonneg("train", "digits", *SHORT, "--overwrite").returncode == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["train", "nowhere.toml"], "'nowhere.toml'"),
-        (["train", "digits", "--epochs", "0"], "epochs is 0"),
-        (["train", "digits", "--data", "mnist"], "data is 'mnist'"),
-        (["train", "digits", "--batch-size", "5000"], "1400"),
-        (["train", "digits", "--lr", "inf"], "lr is inf"),
-        (["train", "digits", "--views.rotate", "nan"], "views.rotate is nan"),
-        (["train", "digits", "--features", "1000000000000"], "features is 1000000000000"),
-        (["demo", "--seed", "99999999999999"], "seed is 99999999999999"),
-        (["theory", "--seed", "-1"], "seed is -1"),
-        (["demo", "--seed", "-1"], "seed is -1"),
-        (["demo", "--epochs", "-1"], "epochs is -1"),
-        (["demo", "--epochs", "0"], "epochs is 0"),
-        (["verify", "nowhere.features"], "nowhere.features"),
-        (["convert", "d.npy", "--seed", "-1"], "seed is -1"),
-        (["doctor", "d.npy", "--seed", "-1"], "seed is -1"),
-        (["doctor", "d.npy", "--seed", "4294967296"], "seed is 4294967296"),
-        (["export", "x.features", "site", "--max-features", "0"], "--max-features is 0"),
-        (["export", "x.features", "site", "--max-samples", "-1"], "--max-samples is -1"),
-    ],
-)
-def test_bad_input_is_rejected_in_one_sentence(arguments, message, nonneg, tmp_path):
-    assert message in rejection(nonneg(*arguments))
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "arguments", [[], ["dmeo"], ["train"], ["demo", "--data", "mnist"], ["train", "digits", "--epocs", "3"]]
-)
-def test_a_wrong_command_line_exits_with_2(arguments, nonneg):
-    result = nonneg(*arguments)
-    assert result.returncode == 2
-    assert "Traceback" not in result.stderr
-    assert result.stderr.strip()
-
-
-def test_an_output_folder_that_cannot_be_written_is_reported(nonneg, tmp_path):
-    (tmp_path / "file").write_text("x")
-    assert "file" in rejection(nonneg("demo", "--out", "file"))
-    assert "file/demo" in rejection(nonneg("demo", "--out", "file/demo"))
-    assert "/proc/demo" in rejection(nonneg("demo", "--out", "/proc/demo"))
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_a_rejected_run_leaves_the_existing_run_unchanged(nonneg, tmp_path):
     assert nonneg("train", "digits", *SHORT).returncode == 0

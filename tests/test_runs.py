@@ -12,7 +12,7 @@ import torch
 
 from nonneg import Features, InputError, NonNegativeClassifier, NonNegativeEmbedding
 from nonneg.convert import convert_file
-from nonneg.runs import RunFolder, RunFormat, kind_of, read_environment, read_log
+from nonneg.runs import RunFolder, RunFormat, kind_of, read_environment, read_log, verify_records
 from nonneg.search import Index
 from nonneg.training import load_recipe, train
 
@@ -142,8 +142,47 @@ def test_the_log_is_cut_at_the_checkpoint_and_damaged_lines_are_dropped(tmp_path
             file.write(b'\0\0\n{"step": "ten"}\n{"step": 1')
         with pytest.raises(InputError, match=r"log\.jsonl, line 4, is damaged"):
             read_log(run.folder)
-        run.truncate_log(20)
+        with pytest.warns(UserWarning, match=r"log\.jsonl, line 4"):
+            run.truncate_log(20)
         assert read_log(run.folder) == [{"step": 10}, {"step": 20}]
+
+
+def test_a_run_killed_before_it_wrote_its_config_leaves_no_temporary_files(tmp_path):
+    with RunFolder(tmp_path / "run", JSON, CONFIG) as run:
+        run.claim(CPU)
+        (run.folder / "config.json").unlink()
+        (run.folder / ".nonneg-tmp-1234").write_text("half")
+    with RunFolder(tmp_path / "run", JSON, CONFIG) as run:
+        run.claim(CPU)
+        assert sorted(path.name for path in run.folder.iterdir()) == ["config.json", "environment.json"]
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after"),
+    [
+        ("log.jsonl", '"loss": 0.5', '"loss": 0.7'),
+        ("environment.json", '"cores": ', '"cores": 1'),
+        ("config.json", '"lr": 0.1', '"lr": 0.2'),
+    ],
+)
+def test_a_changed_record_of_a_run_is_detected(file, before, after, tmp_path):
+    with RunFolder(tmp_path / "run", JSON, b'{"lr": 0.1}') as run:
+        run.claim(CPU)
+        run.log({"step": 1, "loss": 0.5})
+    verify_records(tmp_path / "run")
+    path = tmp_path / "run" / file
+    assert before in path.read_text()
+    path.write_text(path.read_text().replace(before, after))
+    with pytest.raises(InputError, match=rf"{file}.*(damaged|changed)"):
+        verify_records(tmp_path / "run")
+
+
+def test_records_without_checksums_are_read(tmp_path):
+    (tmp_path / "log.jsonl").write_text('{"step": 1}\n')
+    (tmp_path / "environment.json").write_text('{"made_by": "nonneg train"}')
+    (tmp_path / "config.toml").touch()
+    verify_records(tmp_path)
+    assert read_log(tmp_path) == [{"step": 1}]
 
 
 def test_resumptions_are_recorded_in_the_environment(tmp_path):

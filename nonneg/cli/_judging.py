@@ -271,9 +271,10 @@ def verify(folder: Annotated[Path, tyro.conf.Positional]) -> None:
     Args:
         folder: the folder to read.
     """
-    from nonneg.runs import kind_of
+    from nonneg.runs import kind_of, verify_records
 
     kind = kind_of(folder)
+    verify_records(folder)
     rooms = {"index": "search", "conversion": "convert", "estimator": "convert", "trained run": "models"}
     found = import_module(f"nonneg.{(rooms | {'model': 'models'}).get(kind or '', 'features')}").verify(folder)
     print(f"{folder} is intact: {found or kind}")

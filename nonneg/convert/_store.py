@@ -19,7 +19,7 @@ from torch import Tensor
 
 from nonneg.convert._config import plain
 from nonneg.convert._head import FitReport
-from nonneg.durable import os_errors_as_input_errors, read_errors_as_input_errors, write_atomically
+from nonneg.durable import os_errors_as_input_errors, read_errors_as_input_errors, sealed, unsealed, write_atomically
 from nonneg.errors import InputError
 from nonneg.extras import import_extra
 from nonneg.messages import one_line
@@ -77,13 +77,14 @@ class Format:
         content = save_tensors(tensors)
         digest = hashlib.sha256(content).hexdigest()
         described = {"nonneg": self.kind, **description.config, "measured": measured, "sha256": digest}
+        described = json.loads(json.dumps(described, default=as_json))  # as it will be read
         card = _CARD.format(kind=self.kind, name=self.name, **description.card)
         card += _figures(description.reports, measured)
         with os_errors_as_input_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / self.weights, content)
         write_atomically(folder / CARD, card.encode("utf-8", "replace"))
-        write_atomically(folder / self.config, json.dumps(described, indent=1, default=as_json).encode())
+        write_atomically(folder / self.config, json.dumps(sealed(described), indent=1).encode())
 
     def folder(self, path: str | Path) -> Path:
         """The folder of an estimator, given a run, that folder itself, or `hub:owner/name`."""
@@ -100,7 +101,7 @@ class Format:
         """Read the config and the tensors; a `ValueError`, `KeyError` or `SafetensorError` means damage."""
         with read_errors_as_input_errors(folder):
             text, content = (folder / self.config).read_bytes(), (folder / self.weights).read_bytes()
-        config = json.loads(text)
+        config = unsealed(json.loads(text))
         if config["nonneg"] != self.kind:
             raise ValueError(f"it describes a {config['nonneg']}")
         tensors = load_tensors(content)

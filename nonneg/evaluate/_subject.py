@@ -134,10 +134,13 @@ def open_features(path: str, labels: str | None = None) -> Features:
     """
     if is_vector_file(path):
         vectors = open_vectors(path)
-        if labels is None:
-            return Features(as_floats(vectors))
-        numbers, names = label_numbers(read_column(labels, len(vectors), path), labels)
-        return Features(as_floats(vectors), labels=numbers, label_names=names)
+        numbers, names = (
+            (None, ()) if labels is None else label_numbers(read_column(labels, len(vectors), path), labels)
+        )
+        try:
+            return Features(as_floats(vectors), labels=numbers, label_names=names)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
     if labels is not None:
         raise InputError(f"labels is {labels}, expected none for {path}, which is not a file of vectors")
     return Features.load(find_features(split_name(path)[0]))

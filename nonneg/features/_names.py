@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nonneg.durable import flush, os_errors_as_input_errors, read_errors_as_input_errors, sync_folder
+from nonneg.durable import flush, os_errors_as_input_errors, read_errors_as_input_errors, sealed, sync_folder, unsealed
 from nonneg.errors import InputError
 from nonneg.locks import lock
 from nonneg.messages import escaped
@@ -84,7 +84,7 @@ class NameJournal:
             raise InputError(f"author is {author!r}, expected one line without control characters")
         time = datetime.now(UTC).isoformat(timespec="seconds")
         namings = [Naming(self.codes, feature, name, author, time) for feature, name in checked_names(names).items()]
-        text = "".join(json.dumps(asdict(naming)) + "\n" for naming in namings)
+        text = "".join(json.dumps(sealed(asdict(naming))) + "\n" for naming in namings)
         with os_errors_as_input_errors(self.path), self.path.open("a+b") as file:
             with suppress(OSError):  # where nothing can be locked, writing is allowed
                 lock(file)
@@ -122,8 +122,8 @@ def checked_names(names: Mapping[int, str]) -> dict[int, str]:
 
 def _parse(line: bytes) -> Naming | None:
     try:
-        naming = Naming(**json.loads(line))
-    except (ValueError, TypeError, RecursionError):
+        naming = Naming(**unsealed(json.loads(line)))
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return None
     fits = type(naming.feature) is int and all(isinstance(v, str) for k, v in asdict(naming).items() if k != "feature")
     # Files written before such names were rejected may hold them.

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from nonneg.durable import read_bounded, write_atomically
+from nonneg.durable import read_bounded, sealed, unsealed, write_atomically
 from nonneg.errors import InputError
 from nonneg.validation import build, check_fields
 
@@ -86,7 +86,7 @@ class Query:
             raise InputError("the query is not JSON") from error
         if not isinstance(content, dict):
             raise InputError(f"the query is a {type(content).__name__}, expected an object")
-        query: Query = build(cls, {name: _as_tuple(value) for name, value in content.items()})
+        query: Query = build(cls, {name: _as_tuple(value) for name, value in unsealed(content).items()})
         return query
 
     def save(self, path: str | Path) -> None:
@@ -99,7 +99,7 @@ class Query:
             raise InputError(
                 f"{path} exists already and is not a saved query, expected a new name or that of a query"
             ) from error
-        write_atomically(file, self.to_json().encode())
+        write_atomically(file, json.dumps(sealed(json.loads(self.to_json())), indent=1, ensure_ascii=False).encode())
 
     @classmethod
     def load(cls, path: str | Path) -> "Query":

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nonneg.durable import read_errors_as_input_errors, write_atomically
+from nonneg.durable import check_regular_file, read_errors_as_input_errors, write_atomically
 from nonneg.errors import InputError
 from nonneg.evaluate import open_features
 from nonneg.features import check_writable
@@ -108,6 +108,7 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 def _numbers(path: Path) -> Any:
+    check_regular_file(path)
     with read_errors_as_input_errors(path), path.open("rb") as file:
         try:
             return np.lib.format.read_array(file, allow_pickle=False)

@@ -164,7 +164,7 @@ def _read_checkpoint(path: Path) -> Checkpoint:
         if isinstance(error, InputError):
             raise
         raise _DamagedError(f"checkpoint {path} is damaged: {one_line(error)}") from error
-    if digest != _digest(tensors):
+    if digest != _digest(tensors) or path.stem != f"step-{step:09d}":
         raise _DamagedError(f"checkpoint {path} is damaged: its content is not what was written")
     return Checkpoint(step, data, tensors)
 

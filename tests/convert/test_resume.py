@@ -3,9 +3,6 @@
 import hashlib
 import itertools
 import pickle
-import random
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -18,7 +15,6 @@ from nonneg.runs import read_environment, read_log
 
 SMALL = {"n_components": 16, "max_active": 4, "max_iter": 120, "random_state": 0, "device": "cpu"}
 DIGEST = 32  # bytes in front of a checkpoint
-KILLS = 50
 
 
 class Interrupted(NonNegativeEmbedding):
@@ -66,37 +62,6 @@ def test_a_resumed_run_has_the_weights_and_the_log_of_an_uninterrupted_one(vecto
     assert [line["step"] for line in read_log(whole.run)] == [50, 100, 120]
     assert read_log(resumed.run) == read_log(whole.run)
     assert [each["step"] for each in read_environment(interrupted)["resumed"]] == [75]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_a_run_killed_at_random_moments_equals_an_uninterrupted_one(vectors, tmp_path):
-    # With the clock 100 times as fast, there is a checkpoint every 0.05 seconds instead of every 5.
-    fast = "import time; now = time.monotonic; time.monotonic = lambda: 100 * now()"
-    options = ["--n-components", "256", "--max-iter", "3000", "--batch-size", "300", "--device", "cpu"]
-    command = [sys.executable, "-c", f"{fast}; from nonneg.cli import main; main()", "convert", vectors, *options]
-    torn, whole, chance, kills = tmp_path / "torn", tmp_path / "whole", random.Random(0), 0
-    while kills < KILLS and not (torn / "model" / "config.json").exists():
-        process = subprocess.Popen([*command, "--out", str(torn)], stderr=subprocess.DEVNULL)
-        before = written_at(torn)
-        while written_at(torn) == before and process.poll() is None:
-            time.sleep(0.01)
-        time.sleep(chance.uniform(0, 0.3))
-        process.kill()
-        process.wait()
-        kills += 1
-    assert kills > 5
-    for run in (torn, whole):
-        if not (run / "model" / "config.json").exists():
-            subprocess.run([*command, "--out", str(run)], check=True, capture_output=True)
-    a, b = (NonNegativeEmbedding.from_pretrained(run).head_.weight for run in (torn, whole))
-    assert torch.equal(a, b) and read_log(torn) == read_log(whole)
-    assert not list(torn.rglob(".nonneg-tmp-*"))
-
-
-def written_at(run):
-    """When the newest file of a run was written."""
-    return max((path.stat().st_mtime_ns for path in run.glob("[!.]*")), default=0)
 
 
 def as_written_on_a_gpu(run):

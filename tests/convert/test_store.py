@@ -82,6 +82,16 @@ def test_damage_is_reported_in_one_line(kind, damage, found, fitted, tmp_path):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_changed_config_is_an_error(kind, fitted, tmp_path):
+    folder = fitted[kind][0].save_pretrained(tmp_path / "saved")
+    config, _ = files_of(kind, folder)
+    content = json.loads(config.read_text())
+    config.write_text(json.dumps(content | {"n_iter": content["n_iter"] + 1}))
+    with pytest.raises(InputError, match=rf"{config.name}.* was changed"):
+        type(fitted[kind][0]).from_pretrained(folder)
+
+
 def flip(path):
     content = bytearray(path.read_bytes())
     content[-3] ^= 1
@@ -89,7 +99,7 @@ def flip(path):
 
 
 def with_value(config, name, value):
-    config.write_text(json.dumps(json.loads(config.read_text()) | {name: value}))
+    config.write_text(json.dumps(json.loads(config.read_text()) | {name: value, "checksum": None}))
 
 
 def altered(config, weights, change):

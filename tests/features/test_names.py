@@ -31,6 +31,14 @@ def test_saving_the_same_codes_again_keeps_their_names(features, tmp_path):
     assert dict(Features.load(folder).names) == {0: "doors", 2: "wheels"}
 
 
+def test_a_changed_name_is_a_damaged_line(features, tmp_path):
+    folder = features.save(tmp_path / "x.features")
+    content = (folder / "names.jsonl").read_bytes()
+    (folder / "names.jsonl").write_bytes(content.replace(b"wheels", b"wheelz"))
+    with pytest.warns(UserWarning, match=r"names\.jsonl: line 1 is damaged"):
+        assert dict(Features.load(folder).names) == {}
+
+
 def test_a_damaged_line_of_the_journal_loses_only_that_name(features, tmp_path):
     folder = features.save(tmp_path / "x.features")
     journal(folder).record({0: "doors"})

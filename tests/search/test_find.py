@@ -96,6 +96,17 @@ def test_hits_print_as_a_table(features):
     assert json.loads(json.dumps(hits.to_dict()))[0]["contributions"][0]["name"] == "wheels"
 
 
+def test_a_changed_query_is_an_error_unless_its_checksum_is_removed(tmp_path):
+    path = tmp_path / "q.json"
+    Query(like=("s1",)).save(path)
+    changed = path.read_text().replace("s1", "s2")
+    path.write_text(changed)
+    with pytest.raises(InputError, match=r"q\.json.*checksum"):
+        Query.load(path)
+    path.write_text(json.dumps({name: value for name, value in json.loads(changed).items() if name != "checksum"}))
+    assert Query.load(path).like == ("s2",)
+
+
 def test_a_saved_query_runs_again(features, tmp_path):
     query = Query(like=("s4",), minus=("s9",), features=((17, 1.0), ("wheels", 0.5)), without=(4,), label="owl", k=3)
     query.save(tmp_path / "q.json")

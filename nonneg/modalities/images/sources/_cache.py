@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from nonneg.cache import cache_folder, locked, writing
-from nonneg.durable import TEMPORARY_PREFIX, write_atomically
+from nonneg.durable import TEMPORARY_PREFIX, sealed, unsealed, write_atomically
 from nonneg.errors import InputError
 from nonneg.messages import one_sentence
 from nonneg.modalities._source import Source
@@ -34,6 +34,7 @@ from nonneg.modalities.images.sources._collection import Collection, Listing
 _LAYOUT = 3
 _META, _SAMPLES, _BROKEN = "meta.json", "samples.json", "broken.txt"
 _NAMED_BROKEN = 5
+_HASHED = 2**30  # bytes of images that are compared with their hash when they are opened, in less than a second
 
 
 @dataclass(frozen=True)
@@ -136,24 +137,26 @@ def _commit(collection: Collection, listing: Listing, folder: Path, work: Work) 
         "bytes": (folder / IMAGES).stat().st_size,
         "skipped": len(work.broken),
         "samples_sha256": hashlib.sha256(encoded).hexdigest(),
+        "images_sha256": _images_digest(folder),
     }
     for leftover in folder.glob(f"{TEMPORARY_PREFIX}*"):  # from interrupted writes
         leftover.unlink()
-    write_atomically(folder / _META, json.dumps(meta, indent=1).encode())
+    write_atomically(folder / _META, json.dumps(sealed(meta), indent=1).encode())
     (folder / PROGRESS).unlink(missing_ok=True)
 
 
 def _open(folder: Path) -> _Opened | None:
     """Return the content of a cache folder, or None if it is missing or damaged."""
     try:
-        meta = json.loads((folder / _META).read_bytes())
+        meta = unsealed(json.loads((folder / _META).read_bytes()))
         encoded = (folder / _SAMPLES).read_bytes()
-        if hashlib.sha256(encoded).hexdigest() != meta["samples_sha256"]:
-            return None
-        if (folder / IMAGES).stat().st_size != meta["bytes"]:
-            return None
+        is_whole = (
+            hashlib.sha256(encoded).hexdigest() == meta["samples_sha256"]
+            and (folder / IMAGES).stat().st_size == meta["bytes"]
+            and meta.get("images_sha256") in (None, _images_digest(folder))
+        )
         images: Any = np.load(folder / IMAGES, mmap_mode="r", allow_pickle=False)
-        if images.dtype != np.uint8 or list(images.shape) != meta["shape"]:
+        if not is_whole or images.dtype != np.uint8 or list(images.shape) != meta["shape"]:
             return None
         samples = json.loads(encoded)
         labels = samples["labels"]
@@ -166,9 +169,17 @@ def _open(folder: Path) -> _Opened | None:
             tuple(samples["label_names"]),
             skipped=tuple(name for name, _ in skipped),
         )
-    except (OSError, ValueError, KeyError, TypeError, EOFError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError):
         return None
     return _Opened(source, skipped)
+
+
+def _images_digest(folder: Path) -> str | None:
+    """Return the hash of the images; None if there are too many."""
+    if (folder / IMAGES).stat().st_size > _HASHED:
+        return None
+    with (folder / IMAGES).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _remove_others(place: Path, current: Path) -> None:

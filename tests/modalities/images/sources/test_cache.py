@@ -17,6 +17,15 @@ def decoded_at(source):
     return Path(source.samples.filename).stat().st_mtime_ns
 
 
+def test_a_changed_pixel_in_the_cache_is_decoded_again(tmp_path):
+    first = open_source(class_folders(tmp_path / "d"))
+    path, pixels = Path(first.samples.filename), np.array(first.samples)
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    np.testing.assert_array_equal(open_source(tmp_path / "d").samples, pixels)
+
+
 def test_a_second_opening_decodes_nothing(tmp_path):
     first = open_source(class_folders(tmp_path / "d"))
     again = open_source(tmp_path / "d")

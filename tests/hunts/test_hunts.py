@@ -1,0 +1,34 @@
+"""Work survives kills, and damaged files are detected: short hunts here, long ones among the slow tests.
+
+They run in a process of their own, which forks its victims and must have a single thread.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NONE = {"train": 0, "convert": 0, "index": 0, "save": 0, "export": 0}
+
+
+def hunted(flips=0, cases=0, options=(), **kills):
+    counts = [word for name, count in (NONE | kills).items() for word in (f"--kills-{name}", str(count))]
+    command = [sys.executable, "-m", "benchmarks.reliability", *counts, "--flips", str(flips), "--cases", str(cases)]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_few_kills_and_damaged_bytes():
+    found = hunted(flips=40, train=1, convert=1, index=2, save=4, export=1, options=["--quick"])
+    assert found.count("no defect") == 6
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_many_kills_and_damaged_bytes(seed):
+    found = hunted(flips=150, train=40, convert=20, index=20, save=20, export=10, options=["--seed", seed])
+    assert found.count("no defect") == 6

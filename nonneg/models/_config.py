@@ -12,7 +12,6 @@ from nonneg.rectify import KINDS, WITH_SHARE
 from nonneg.validation import build, check_fields
 
 FORMAT = 2
-DIGESTS = ("sha256", "config_sha256")  # of the weights, and of the rest of a `config.json`
 OWN_ENCODER = "own"
 
 
@@ -92,7 +91,7 @@ def from_json(content: Any, modality: type[Modality] = Modality) -> tuple[ModelC
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else content
         raise InputError(f"its format is {found!r}, expected {FORMAT}")
-    rest = {key: value for key, value in content.items() if key not in ("format", "backbone", "modality", *DIGESTS)}
+    rest = {key: value for key, value in content.items() if key not in ("format", "backbone", "modality", "sha256")}
     for name in (field.name for field in fields(ModelConfig)):
         if name not in content:
             raise InputError(f"{name} is missing")

@@ -22,6 +22,8 @@ from nonneg.durable import (
     os_errors_as_input_errors,
     read_errors_as_input_errors,
     read_object,
+    sealed,
+    unsealed,
     write_atomically,
 )
 from nonneg.errors import InputError
@@ -29,7 +31,7 @@ from nonneg.extras import import_extra
 from nonneg.messages import one_line
 from nonneg.modalities import Modality
 from nonneg.models._card import LIBRARY, model_card
-from nonneg.models._config import DIGESTS, OWN_ENCODER, ModelConfig, from_json, to_json
+from nonneg.models._config import OWN_ENCODER, ModelConfig, from_json, to_json
 from nonneg.models._model import Model
 from nonneg.validation import check_type
 
@@ -50,12 +52,10 @@ def save(model: Model, folder: Path) -> None:
         raise InputError(f"{folder} holds other files ({min(foreign)}), expected a new folder or a model's folder")
     weights = save_tensors(_separate(model.state_dict()))
     content = json.loads(json.dumps(to_json(model.config, model.backbone)))  # as it will be read back
-    digests = {"sha256": hashlib.sha256(weights).hexdigest(), "config_sha256": _config_digest(content)}
+    described = sealed({**content, "sha256": hashlib.sha256(weights).hexdigest()})
     write_atomically(folder / WEIGHTS, weights)
     write_atomically(folder / CARD, model_card(model.config).encode())
-    write_atomically(
-        folder / CONFIG, json.dumps({**content, **digests}, indent=1).encode()
-    )  # last: it completes the model
+    write_atomically(folder / CONFIG, json.dumps(described, indent=1).encode())  # last: it completes the model
 
 
 def _separate(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -90,7 +90,7 @@ def load(path: str | Path, *, encoder: nn.Module | None = None, modality: type[M
         with read_errors_as_input_errors(weights):
             tensors = load_file(weights)
         model = _restored(config, encoder, backbone, tensors).eval()
-        _check_digests(weights, content)
+        _check_weights(weights, content)
         return model
     except InputError as error:
         raise InputError(f"{path} cannot be loaded: {error}") from error
@@ -101,7 +101,7 @@ def load(path: str | Path, *, encoder: nn.Module | None = None, modality: type[M
 def verify(path: str | Path) -> str:
     """Check a model's weights and config against the hashes in its config, and return its modality and encoder."""
     content, weights = _described(path)
-    _check_digests(weights, content)
+    _check_weights(weights, content)
     return f"{content.get('modality', {}).get('name')}, encoder {content.get('encoder')}"
 
 
@@ -117,24 +117,16 @@ def _described(path: str | Path) -> tuple[dict[str, Any], Path]:
             if not part.is_file():
                 raise InputError(f"{path} holds no trained model: {part} is missing")
     try:
-        return read_object(folder / CONFIG), folder / WEIGHTS
+        return unsealed(read_object(folder / CONFIG), folder / CONFIG), folder / WEIGHTS
     except InputError as error:
         raise InputError(f"{folder / CONFIG} does not describe a nonneg model: {error}") from error
 
 
-def _config_digest(content: dict[str, Any]) -> str:
-    described = {name: value for name, value in content.items() if name not in DIGESTS}
-    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
-
-
-def _check_digests(weights: Path, content: dict[str, Any]) -> None:
+def _check_weights(weights: Path, content: dict[str, Any]) -> None:
     with read_errors_as_input_errors(weights), weights.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != content.get("sha256"):
         raise InputError(f"{weights} is damaged: it was changed after it was saved (SHA-256 differs)")
-    # Models that were saved before configs had a digest have none.
-    if content.get("config_sha256") not in (None, _config_digest(content)):
-        raise InputError(f"{weights.with_name(CONFIG)} does not fit {WEIGHTS}: it was changed after it was saved")
 
 
 def _restored(

@@ -1,6 +1,7 @@
 """Feature names on an open page, reloaded whenever their journal changes."""
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from nonneg.errors import InputError
@@ -42,22 +43,24 @@ class Names:
         """Name a feature; return False if its current name is not the one in `replaces`."""
         if self._journal is None:
             raise InputError("the features are not in a folder, expected saved features to name")
-        with self._lock:
-            if not name and not self.current().get(feature):
-                return True  # there is no name to remove
-            return self._journal.record({feature: name}, author, None if replaces is None else {feature: replaces})
+        if not name and not self.current().get(feature):
+            return True  # there is no name to remove
+        return self._journal.record({feature: name}, author, None if replaces is None else {feature: replaces})
 
     def _reload(self) -> None:
         """Read the journal if it has changed."""
         if self._journal is None:
             return
-        path = self._journal.path
-        version = (path.stat().st_mtime_ns, path.stat().st_size) if path.is_file() else (0, 0)
-        if version == self._version:
-            return
-        found: dict[int, list[NamingEntry]] = {}
-        for naming in self._journal.history():
-            entry = NamingEntry(name=naming.name, author=naming.author, time=naming.time)
-            found.setdefault(naming.feature, []).append(entry)
-        self._current = {feature: entries[-1].name for feature, entries in found.items() if entries[-1].name}
-        self._history, self._version = found, version
+        with self._lock:  # one request reads it, the others wait
+            version = (0, 0)
+            with suppress(OSError):  # there is no journal before the first name
+                found = self._journal.path.stat()
+                version = (found.st_mtime_ns, found.st_size)
+            if version == self._version:
+                return
+            history: dict[int, list[NamingEntry]] = {}
+            for naming in self._journal.history():
+                entry = NamingEntry(name=naming.name, author=naming.author, time=naming.time)
+                history.setdefault(naming.feature, []).append(entry)
+            self._current = {feature: entries[-1].name for feature, entries in history.items() if entries[-1].name}
+            self._history, self._version = history, version

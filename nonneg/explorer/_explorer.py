@@ -1,6 +1,5 @@
 """`Explorer`: the open sets of features and the answers to requests, independent of HTTP."""
 
-import threading
 from collections.abc import Sequence
 from functools import cache
 
@@ -34,7 +33,6 @@ class Explorer:
         if not 1 <= len(sets) <= 2:
             raise InputError(f"{len(sets)} sets of features are given, expected one or two")
         self.sets = tuple(sets)
-        self._lock = threading.Lock()
         self._figures, self._comparison = cache(figures), cache(comparison)
 
     def prepare(self) -> None:
@@ -46,8 +44,7 @@ class Explorer:
         return overview(self.sets, can_write)
 
     def figures(self, number: int) -> answers.Figures:
-        with self._lock:
-            return self._figures(self._set(number))
+        return self._figures(self._set(number))
 
     def table(self, number: int) -> answers.FeatureTable:
         features = self._set(number)
@@ -98,8 +95,7 @@ class Explorer:
     def comparison(self) -> answers.Comparison:
         if len(self.sets) < 2:
             raise InputError("one set of features is open, expected two to compare")
-        with self._lock:
-            return self._comparison(*self.sets)
+        return self._comparison(*self.sets)
 
     def _set(self, number: int, *features: int, row: int = 0) -> FeatureSet:
         """Return a set after checking that it contains these features and this row."""

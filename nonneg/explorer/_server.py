@@ -1,5 +1,7 @@
 """The web server: pages, images and the JSON that the pages show."""
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from importlib import resources
 from typing import Annotated, Any
 
@@ -8,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
 
 from nonneg import __version__
 from nonneg.errors import InputError
@@ -42,6 +45,11 @@ def _add_errors(app: FastAPI) -> None:
     def report_input_error(request: Request, error: InputError) -> JSONResponse:
         return JSONResponse({"detail": str(error)}, 422)
 
+    @app.exception_handler(ClientDisconnect)
+    def report_interruption(request: Request, error: ClientDisconnect) -> JSONResponse:
+        """Answer a visitor who has left during an upload, so that the log stays free of a traceback."""
+        return JSONResponse({"detail": "the request is incomplete"}, 400)
+
     @app.exception_handler(RequestValidationError)
     def report_invalid_request(request: Request, error: RequestValidationError) -> JSONResponse:
         """Answer in one sentence, without the input, which may be long or not representable as JSON."""
@@ -58,22 +66,39 @@ def _add_pages(app: FastAPI) -> None:
         app.add_api_route(path, page, include_in_schema=False)
 
 
-def _add_queries(app: FastAPI, explorer: Explorer, read_only: bool) -> None:
-    @app.get("/api/overview")
-    def overview() -> answers.Overview:
-        """Return a summary of the one or two open sets of features."""
-        return explorer.overview(can_write=not read_only)
+def _json(answer: answers.Answer) -> Response:
+    """Return an answer as it is: it was validated when it was made, and validating thousands of parts is slow."""
+    return Response(answer.model_dump_json(), media_type="application/json")
 
-    @app.get("/api/sets/{number}/figures", responses=_PROBLEMS)
-    def figures(number: int) -> answers.Figures:
+
+def _one_at_a_time(function: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Run a slow function in a thread, one call at a time; calls that wait take no thread from other requests."""
+    turn = asyncio.Lock()
+
+    async def call(*arguments: Any) -> Any:
+        async with turn:
+            return await run_in_threadpool(function, *arguments)
+
+    return call
+
+
+def _add_queries(app: FastAPI, explorer: Explorer, read_only: bool) -> None:
+    figures_in_turn, comparison_in_turn = _one_at_a_time(explorer.figures), _one_at_a_time(explorer.comparison)
+
+    @app.get("/api/overview", response_model=answers.Overview)
+    def overview() -> Response:
+        """Return a summary of the one or two open sets of features."""
+        return _json(explorer.overview(can_write=not read_only))
+
+    @app.get("/api/sets/{number}/figures", responses=_PROBLEMS, response_model=answers.Figures)
+    async def figures(number: int) -> Response:
         """Return class consistency with its chance level, and SEPIN."""
-        return explorer.figures(number)
+        return _json(await figures_in_turn(number))
 
     @app.get("/api/sets/{number}/features", responses=_PROBLEMS, response_model=answers.FeatureTable)
     def features(number: int) -> Response:
         """Return the table of all features."""
-        # The rows were validated when they were made; validating thousands of them again would be slow.
-        return Response(explorer.table(number).model_dump_json(), media_type="application/json")
+        return _json(explorer.table(number))
 
     @app.get("/api/sets/{number}/strip/{feature}", responses=_PROBLEMS)
     def strip(number: int, feature: int) -> answers.Strip:
@@ -85,17 +110,15 @@ def _add_queries(app: FastAPI, explorer: Explorer, read_only: bool) -> None:
         """Return everything about one feature."""
         return explorer.feature(number, feature)
 
-    @app.get("/api/sets/{number}/sample/{row}", responses=_PROBLEMS)
-    def sample(
-        number: int, row: int, off: Annotated[list[int] | None, Query(max_length=1000)] = None
-    ) -> answers.SamplePage:
+    @app.get("/api/sets/{number}/sample/{row}", responses=_PROBLEMS, response_model=answers.SamplePage)
+    def sample(number: int, row: int, off: Annotated[list[int] | None, Query(max_length=1000)] = None) -> Response:
         """Return a sample, its features, and its neighbours computed without the features in `off`."""
-        return explorer.sample(number, row, off or [])
+        return _json(explorer.sample(number, row, off or []))
 
-    @app.get("/api/comparison", responses=_PROBLEMS)
-    def comparison() -> answers.Comparison:
+    @app.get("/api/comparison", responses=_PROBLEMS, response_model=answers.Comparison)
+    async def comparison() -> Response:
         """Return a one-to-one matching of the two sets."""
-        return explorer.comparison()
+        return _json(await comparison_in_turn())
 
     @app.get("/media/{number}/{row}", responses=_PROBLEMS, response_class=Response)
     def picture(number: int, row: int) -> Response:
@@ -108,10 +131,12 @@ def _add_queries(app: FastAPI, explorer: Explorer, read_only: bool) -> None:
 
 
 def _add_commands(app: FastAPI, explorer: Explorer) -> None:
-    @app.post("/api/sets/{number}/search", responses=_PROBLEMS)
-    def search(number: int, query: answers.Query) -> answers.SearchResult:
+    encode_in_turn = _one_at_a_time(explorer.encode)
+
+    @app.post("/api/sets/{number}/search", responses=_PROBLEMS, response_model=answers.SearchResult)
+    def search(number: int, query: answers.Query) -> Response:
         """Find samples by features, example samples and excluded features. Nothing is changed."""
-        return explorer.search(number, query)
+        return _json(explorer.search(number, query))
 
     @app.put("/api/sets/{number}/feature/{feature}/name", responses={409: {"model": answers.Problem}, **_PROBLEMS})
     def rename(number: int, feature: int, given: answers.NewName) -> answers.NamingResult:
@@ -121,13 +146,13 @@ def _add_commands(app: FastAPI, explorer: Explorer) -> None:
             raise HTTPException(409, "the feature was renamed in the meantime, expected its current name in replaces")
         return named
 
-    @app.post("/api/sets/{number}/encode-text", responses=_PROBLEMS)
-    def encode_text(number: int, given: answers.NewText) -> answers.Encoded:
+    @app.post("/api/sets/{number}/encode-text", responses=_PROBLEMS, response_model=answers.Encoded)
+    async def encode_text(number: int, given: answers.NewText) -> Response:
         """Return the active features of a new text, which is not stored."""
-        return explorer.encode(number, given.text)
+        return _json(await encode_in_turn(number, given.text))
 
-    @app.post("/api/sets/{number}/encode", responses=_PROBLEMS)
-    async def encode(number: int, request: Request) -> answers.Encoded:
+    @app.post("/api/sets/{number}/encode", responses=_PROBLEMS, response_model=answers.Encoded)
+    async def encode(number: int, request: Request) -> Response:
         """Return the active features of a new image, sent as PNG or JPEG bytes, which is not stored."""
         content = bytearray()
         async for chunk in request.stream():
@@ -136,4 +161,4 @@ def _add_commands(app: FastAPI, explorer: Explorer) -> None:
                 raise HTTPException(413, f"the image has more than {_MAX_PICTURE:,} bytes, expected a smaller one")
         if content_type(bytes(content)) is None:
             raise HTTPException(422, "the file is not a readable image, expected a PNG or JPEG file")
-        return await run_in_threadpool(explorer.encode, number, bytes(content))
+        return _json(await encode_in_turn(number, bytes(content)))

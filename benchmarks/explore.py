@@ -62,7 +62,7 @@ def synthetic(folder: Path) -> Path:
     texts = [" ".join([words[label], *(words[i] for i in row)]) for label, row in zip(labels, others, strict=True)]
     Features(codes, labels=labels, texts=texts).save(folder / "synthetic.features")
     config = dataclasses.replace(load_recipe("digits"), epochs=1, warmup_epochs=0, features=FEATURES)
-    return train(config, folder / "synthetic")
+    return train(config, folder / "synthetic", progress=False)
 
 
 def started(folder: Path, port: int) -> tuple["subprocess.Popen[bytes]", float]:

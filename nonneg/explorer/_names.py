@@ -1,4 +1,4 @@
-"""Feature names on an open page, reloaded whenever their journal changes."""
+"""Feature names on an open page, reloaded whenever their journal has changed since the last request."""
 
 import threading
 from contextlib import suppress
@@ -23,6 +23,7 @@ class Names:
         self._version: tuple[int, int] = (-1, -1)
         self._history: dict[int, list[NamingEntry]] = {}
         self._current = dict(features.names)
+        self.reload()
 
     @property
     def can_change(self) -> bool:
@@ -31,12 +32,10 @@ class Names:
 
     def current(self) -> dict[int, str]:
         """The names of all named features."""
-        self._reload()
         return self._current
 
     def history(self, feature: int) -> tuple[NamingEntry, ...]:
         """All names a feature has had, latest first."""
-        self._reload()
         return tuple(reversed(self._history.get(feature, [])))
 
     def rename(self, feature: int, name: str, author: str, replaces: str | None) -> bool:
@@ -45,10 +44,13 @@ class Names:
             raise InputError("the features are not in a folder, expected saved features to name")
         if not name and not self.current().get(feature):
             return True  # there is no name to remove
-        return self._journal.record({feature: name}, author, None if replaces is None else {feature: replaces})
+        expected = None if replaces is None else {feature: replaces}
+        is_recorded = self._journal.record({feature: name}, author, expected)
+        self.reload()
+        return is_recorded
 
-    def _reload(self) -> None:
-        """Read the journal if it has changed."""
+    def reload(self) -> None:
+        """Read the journal if it has changed. Called once per request: a page shows thousands of names."""
         if self._journal is None:
             return
         with self._lock:  # one request reads it, the others wait

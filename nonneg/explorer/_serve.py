@@ -50,7 +50,6 @@ class Page:
             ws="none",
             log_level="warning",
             access_log=False,
-            lifespan="off",
             server_header=False,
         )
         self._server = uvicorn.Server(settings)

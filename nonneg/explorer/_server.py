@@ -1,10 +1,12 @@
 """The web server: pages, images and the JSON that the pages show."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from importlib import resources
 from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
@@ -20,6 +22,7 @@ from nonneg.explorer._guard import Guard
 from nonneg.explorer._media import content_type
 
 STATIC = resources.files("nonneg.explorer") / "static"
+_THREADS = 8  # a request may need as much memory as the codes, and more threads are not faster
 _MAX_PICTURE = 20_000_000  # bytes; `Guard` limits all other requests
 _PROBLEMS: dict[int | str, dict[str, Any]] = {404: {"model": answers.Problem}, 422: {"model": answers.Problem}}
 _PAGES = ("/", "/features", "/feature/{number}", "/sample/{number}", "/compose", "/compare", "/try", "/reference")
@@ -30,7 +33,7 @@ def build_app(
 ) -> FastAPI:
     """Return the web application for an `Explorer`."""
     # FastAPI's documentation pages load scripts from other sites; /reference replaces them.
-    app = FastAPI(title="nonneg explorer", version=__version__, docs_url=None, redoc_url=None)
+    app = FastAPI(title="nonneg explorer", version=__version__, docs_url=None, redoc_url=None, lifespan=_limit_threads)
     app.add_middleware(Guard, host=host, token=token, read_only=read_only)
     app.mount("/static", StaticFiles(directory=str(STATIC)), "static")
     _add_errors(app)
@@ -38,6 +41,12 @@ def build_app(
     _add_queries(app, explorer, read_only)
     _add_commands(app, explorer)
     return app
+
+
+@asynccontextmanager
+async def _limit_threads(app: FastAPI) -> AsyncIterator[None]:
+    to_thread.current_default_thread_limiter().total_tokens = _THREADS
+    yield
 
 
 def _add_errors(app: FastAPI) -> None:

@@ -1,17 +1,16 @@
 """The web server: pages, images and the JSON that the pages show."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import cache, partial
 from importlib import resources
 from typing import Annotated, Any
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from nonneg import __version__
@@ -81,12 +80,11 @@ def _json(answer: answers.Answer) -> Response:
 
 
 def _one_at_a_time(function: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """Run a slow function in a thread, one call at a time; calls that wait take no thread from other requests."""
-    turn = asyncio.Lock()
+    """Run a slow function in a thread of its own, one call at a time, so that other requests have their threads."""
+    turn = cache(partial(CapacityLimiter, 1))  # made within the event loop
 
     async def call(*arguments: Any) -> Any:
-        async with turn:
-            return await run_in_threadpool(function, *arguments)
+        return await to_thread.run_sync(function, *arguments, limiter=turn())
 
     return call
 

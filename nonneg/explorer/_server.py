@@ -21,7 +21,7 @@ from nonneg.explorer._guard import Guard
 from nonneg.explorer._media import content_type
 
 STATIC = resources.files("nonneg.explorer") / "static"
-_THREADS = 8  # a request may need as much memory as the codes, and more threads are not faster
+_THREADS = 4  # a request may need as much memory as the codes, and more threads are not faster
 _MAX_PICTURE = 20_000_000  # bytes; `Guard` limits all other requests
 _PROBLEMS: dict[int | str, dict[str, Any]] = {404: {"model": answers.Problem}, 422: {"model": answers.Problem}}
 _PAGES = ("/", "/features", "/feature/{number}", "/sample/{number}", "/compose", "/compare", "/try", "/reference")
@@ -75,7 +75,7 @@ def _add_pages(app: FastAPI) -> None:
 
 
 def _json(answer: answers.Answer) -> Response:
-    """Return an answer as it is: it was validated when it was made, and validating thousands of parts is slow."""
+    """Return an answer as it is: it was validated when it was made; FastAPI would do that again in another thread."""
     return Response(answer.model_dump_json(), media_type="application/json")
 
 
@@ -107,15 +107,15 @@ def _add_queries(app: FastAPI, explorer: Explorer, read_only: bool) -> None:
         """Return the table of all features."""
         return _json(explorer.table(number))
 
-    @app.get("/api/sets/{number}/strip/{feature}", responses=_PROBLEMS)
-    def strip(number: int, feature: int) -> answers.Strip:
+    @app.get("/api/sets/{number}/strip/{feature}", responses=_PROBLEMS, response_model=answers.Strip)
+    def strip(number: int, feature: int) -> Response:
         """Return a feature's nine strongest samples, and nine from strongest to weakest."""
-        return explorer.strip(number, feature)
+        return _json(explorer.strip(number, feature))
 
-    @app.get("/api/sets/{number}/feature/{feature}", responses=_PROBLEMS)
-    def feature(number: int, feature: int) -> answers.FeaturePage:
+    @app.get("/api/sets/{number}/feature/{feature}", responses=_PROBLEMS, response_model=answers.FeaturePage)
+    def feature(number: int, feature: int) -> Response:
         """Return everything about one feature."""
-        return explorer.feature(number, feature)
+        return _json(explorer.feature(number, feature))
 
     @app.get("/api/sets/{number}/sample/{row}", responses=_PROBLEMS, response_model=answers.SamplePage)
     def sample(number: int, row: int, off: Annotated[list[int] | None, Query(max_length=1000)] = None) -> Response:
@@ -145,13 +145,15 @@ def _add_commands(app: FastAPI, explorer: Explorer) -> None:
         """Find samples by features, example samples and excluded features. Nothing is changed."""
         return _json(explorer.search(number, query))
 
-    @app.put("/api/sets/{number}/feature/{feature}/name", responses={409: {"model": answers.Problem}, **_PROBLEMS})
-    def rename(number: int, feature: int, given: answers.NewName) -> answers.NamingResult:
+    problems = {409: {"model": answers.Problem}, **_PROBLEMS}
+
+    @app.put("/api/sets/{number}/feature/{feature}/name", responses=problems, response_model=answers.NamingResult)
+    def rename(number: int, feature: int, given: answers.NewName) -> Response:
         """Name a feature. Fails with status 409 if its name is not the one in `replaces`."""
         named = explorer.rename(number, feature, given)
         if named is None:
             raise HTTPException(409, "the feature was renamed in the meantime, expected its current name in replaces")
-        return named
+        return _json(named)
 
     @app.post("/api/sets/{number}/encode-text", responses=_PROBLEMS, response_model=answers.Encoded)
     async def encode_text(number: int, given: answers.NewText) -> Response:

@@ -18,7 +18,7 @@ def test_sixty_clients_read_search_try_and_name_for_a_minute(tmp_path):
     run = synthetic(tmp_path)
     process, _ = started(run, port=8792)
     try:
-        asyncio.run(crowd("http://127.0.0.1:8792", clients=60, seconds=10))
+        asyncio.run(crowd("http://127.0.0.1:8792", clients=3, seconds=3))  # loads the model
         before, _ = memory(process)
         load = asyncio.run(crowd("http://127.0.0.1:8792", clients=60, seconds=60))
         _, peak = memory(process)

@@ -1,30 +1,55 @@
-"""The explorer on 100,000 samples x 4,096 features: startup, page times, memory, fifty concurrent clients.
+"""The explorer on 100,000 samples x 4,096 features: startup, page times, memory, sixty concurrent clients.
 
-    python -m benchmarks.explore [--seconds 30] [--clients 50]
+    python -m benchmarks.explore [--seconds 60] [--clients 60]
 
-The server is `nonneg explore` in its own process; times are those of complete requests from another process.
+The server is `nonneg explore` in its own process; times are those of complete requests from another process. The
+clients read all kinds of pages, search and try images; two of them write names as well, and no name may be lost.
 """
 
 import argparse
 import asyncio
+import dataclasses
+import secrets
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.hardware import described
-from nonneg import Features
+from nonneg import Features, train
+from nonneg.features import journal
+from nonneg.modalities.images import open_source
+from nonneg.training import load_recipe
 
 SAMPLES, FEATURES, ACTIVE, LABELS = 100_000, 4_096, 32, 100
+WRITERS = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Load:
+    """What happened under load: the time of each request in milliseconds, errors, and the names that were accepted."""
+
+    times: list[float]
+    errors: list[str]
+    names: list[str]
+
+    def lost(self, folder: Path) -> list[str]:
+        """Return the accepted names that the journal of the features does not hold."""
+        return list((Counter(self.names) - Counter(entry.name for entry in journal(folder).history())).elements())
 
 
 def synthetic(folder: Path) -> Path:
-    """Save codes with 32 active features per sample, half of them features of its class, with labels and texts."""
+    """Save codes with 32 active features per sample, half of them features of its class, with labels and texts.
+
+    They lie beside a briefly trained run, whose model encodes new images. Returns the run.
+    """
     generator = np.random.default_rng(0)
     labels = generator.integers(0, LABELS, SAMPLES)
     own = labels[:, None] * (FEATURES // LABELS) + generator.integers(0, FEATURES // LABELS, (SAMPLES, ACTIVE // 2))
@@ -35,7 +60,10 @@ def synthetic(folder: Path) -> Path:
     words = ["".join(generator.choice(list("aeioubdfgklmnprst"), 6)) for _ in range(1000)]
     others = generator.integers(0, len(words), (SAMPLES, 8))
     texts = [" ".join([words[label], *(words[i] for i in row)]) for label, row in zip(labels, others, strict=True)]
-    return Features(codes, labels=labels, texts=texts).save(folder / "synthetic.features")
+    Features(codes, labels=labels, texts=texts).save(folder / "synthetic.features")
+    config = dataclasses.replace(load_recipe("digits"), epochs=1, warmup_epochs=0, features=FEATURES)
+    config = dataclasses.replace(config, rectify="top_k", top_k=ACTIVE)
+    return train(config, folder / "synthetic", progress=False)
 
 
 def started(folder: Path, port: int) -> tuple["subprocess.Popen[bytes]", float]:
@@ -71,42 +99,67 @@ def page_times(address: str, path: str, numbers: range) -> tuple[float, float]:
     return float(np.median(times)), float(np.percentile(times, 95))
 
 
-async def crowd(address: str, clients: int, seconds: float) -> tuple[int, int, float, float]:
-    """Run clients without pauses; return requests, errors, median and 95th percentile in milliseconds."""
-    times: list[float] = []
-    errors = 0
+def calls(generator: np.random.Generator, samples: int, features: int, image: bytes) -> list[dict[str, Any]]:
+    """Return the arguments of one request of each kind that readers make."""
+    feature, row = int(generator.integers(features)), int(generator.integers(samples))
+    query = {"features": [{"feature": feature, "weight": 1}], "like": [row]}
+    return [
+        {"method": "GET", "url": "/api/overview"},
+        {"method": "GET", "url": "/api/sets/0/features"},
+        {"method": "GET", "url": f"/api/sets/0/strip/{feature}"},
+        {"method": "GET", "url": f"/api/sets/0/feature/{feature}"},
+        {"method": "GET", "url": f"/api/sets/0/sample/{row}", "params": {"off": feature}},
+        {"method": "POST", "url": "/api/sets/0/search", "json": query},
+        {"method": "POST", "url": "/api/sets/0/encode", "content": image},
+    ]
+
+
+async def crowd(address: str, clients: int, seconds: float) -> Load:
+    """Run clients without pauses against a run of digits. The first two alternate between reading and naming."""
+    shown = httpx.get(f"{address}/api/overview", timeout=60).json()["sets"][0]
+    image = Features(np.zeros((1, 1)), pixels=open_source("digits", "test").samples[:1]).media(0) or b""
+    load, key = Load([], [], []), secrets.token_hex(4)
+
+    async def ask(client: httpx.AsyncClient, **call: Any) -> bool:
+        begun = time.perf_counter()
+        try:
+            (await client.request(**call)).raise_for_status()
+        except httpx.HTTPError as error:
+            load.errors.append(f"{call['url']}: {error!r}")
+            return False
+        finally:
+            load.times.append(1000 * (time.perf_counter() - begun))
+        return True
 
     async def visitor(number: int) -> None:
-        nonlocal errors
         generator = np.random.default_rng(number)
         async with httpx.AsyncClient(base_url=address, timeout=60) as client:
-            until = time.perf_counter() + seconds
+            until, turn = time.perf_counter() + seconds, 0
             while time.perf_counter() < until:
-                feature, row = int(generator.integers(FEATURES)), int(generator.integers(SAMPLES))
-                choice = int(generator.integers(4))
-                paths = (f"strip/{feature}", f"feature/{feature}", f"sample/{row}", f"sample/{row}?off={feature}")
-                begun = time.perf_counter()
-                try:
-                    (await client.get(f"/api/sets/0/{paths[choice]}")).raise_for_status()
-                except httpx.HTTPError:
-                    errors += 1
-                times.append(1000 * (time.perf_counter() - begun))
+                turn += 1
+                reading = calls(generator, shown["samples"], shown["features"], image)
+                await ask(client, **reading[int(generator.integers(len(reading)))])
+                name = {"name": f"{key} {turn} of {number}", "author": f"writer {number}"}
+                url = f"/api/sets/0/feature/{turn % 5}/name"  # both writers name the same features
+                if number < WRITERS and await ask(client, method="PUT", url=url, json=name):
+                    load.names.append(name["name"])
 
     await asyncio.gather(*(visitor(number) for number in range(clients)))
-    return len(times), errors, float(np.median(times)), float(np.percentile(times, 95))
+    return load
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=30)
-    parser.add_argument("--clients", type=int, default=50)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--clients", type=int, default=60)
     parser.add_argument("--port", type=int, default=8791)
     given = parser.parse_args()
     address = f"http://127.0.0.1:{given.port}"
     print(f"{SAMPLES:,} samples x {FEATURES:,} features, {ACTIVE} active; {described()}\n")
     print("| what | figure |\n|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        process, ready = started(synthetic(Path(folder)), given.port)
+        run = synthetic(Path(folder))
+        process, ready = started(run, given.port)
         try:
             print(f"| startup, from the start of the process | {ready:.1f} s |")
             begun = time.perf_counter()
@@ -124,11 +177,17 @@ def main() -> None:
             ):
                 median, most = page_times(address, path, numbers)
                 print(f"| {name}: median, 95th percentile | {median:.0f} ms, {most:.0f} ms |")
-            requests, errors, median, most = asyncio.run(crowd(address, given.clients, given.seconds))
-            print(f"| {given.clients} clients for {given.seconds:g} s: requests, errors | {requests:,}, {errors} |")
-            print(f"| their median, 95th percentile | {median:.0f} ms, {most:.0f} ms |")
+            asyncio.run(crowd(address, clients=3, seconds=3))  # loads the model
+            before, _ = memory(process)
+            load = asyncio.run(crowd(address, given.clients, given.seconds))
+            median, most = np.percentile(load.times, [50, 99])
+            print(f"| {given.clients} clients for {given.seconds:g} s: requests | {len(load.times):,} |")
+            print(f"| of those: errors | {len(load.errors)} |")
+            print(f"| of those: median, 99th percentile | {median:.0f} ms, {most:.0f} ms |")
+            lost = load.lost(run.with_name(f"{run.name}.features"))
+            print(f"| names given by {WRITERS} of them, names lost | {len(load.names):,}, {len(lost)} |")
             now, peak = memory(process)
-            print(f"| resident memory at the end, at its peak | {now:.2f} GB, {peak:.2f} GB |")
+            print(f"| resident memory before them, afterwards, at most | {before:.2f}, {now:.2f}, {peak:.2f} GB |")
         finally:
             process.terminate()
             process.wait()

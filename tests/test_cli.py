@@ -103,6 +103,17 @@ def test_a_full_disk_is_reported():
     assert "no space left on device" in rejection(Result(done.returncode, "", done.stderr))
 
 
+@pytest.mark.parametrize(("arguments", "code"), [("--version", 0), ("measure nowhere", 2)])
+def test_closed_standard_output_is_not_an_error(arguments, code):
+    done = subprocess.run(f"{sys.executable} -m nonneg {arguments} >&-", shell=True, capture_output=True, text=True)
+    assert done.returncode == code and "Traceback" not in done.stderr
+
+
+def test_a_feature_number_of_thousands_of_digits_is_an_unknown_feature(nonneg, tmp_path):
+    Features(np.eye(3, dtype=np.float32)).save(tmp_path / "a.features")
+    assert "feature" in rejection(nonneg("search", "a.features", "--feature", "1", "--without", "9" * 5000))
+
+
 def test_theory_prints_its_table_on_a_terminal_without_greek_letters(tmp_path):
     result = run_in_process("theory", cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert result.returncode == 0, result.stderr

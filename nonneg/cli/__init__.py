@@ -4,6 +4,7 @@ import io
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 from nonneg.errors import InputError
@@ -12,6 +13,8 @@ from nonneg.messages import one_sentence
 
 def main() -> None:
     """Entry point of `nonneg`."""
+    # A stream is None if it was closed before the start (nonneg … >&-), and then nobody wants its output.
+    sys.stdout, sys.stderr = (s or Path(os.devnull).open("w") for s in (sys.stdout, sys.stderr))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show ≤ or φ shows a question mark

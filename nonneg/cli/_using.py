@@ -63,7 +63,7 @@ def search(
         asked = Query.load(query)
     else:
         weights = parsed_features(features, feature)
-        excluded = tuple(int(named) if named.isdecimal() else named for named in without)
+        excluded = tuple(int(named) if named.isdecimal() and len(named) < 20 else named for named in without)
         asked = Query(**given, features=weights, without=excluded, k=10 if k is None else k, cosine=cosine)
     found = search_folder(features, asked, index, run=run, sentence_model=sentence_model, uri=uri)
     if save is not None:

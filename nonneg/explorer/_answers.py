@@ -150,11 +150,12 @@ class Contribution(Answer):
 
 
 class Hit(Answer):
-    """A sample that matches a query. Its contributions sum to its score."""
+    """A sample that matches a query. Its largest contributions and `rest`, the sum of the others, sum to its score."""
 
     sample: Sample
     score: float
     contributions: tuple[Contribution, ...]
+    rest: float
 
 
 class Evidence(Answer):

@@ -1,16 +1,25 @@
 """One-to-one matching of two sets of features of the same samples."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from nonneg.explorer._answers import Comparison, Pair
 from nonneg.explorer._feature_set import FeatureSet
 
+if TYPE_CHECKING:
+    from nonneg.evaluate import Matching
 
-def comparison(first: FeatureSet, second: FeatureSet) -> Comparison:
-    """Match two sets: pairs in descending order of their cosine, followed by features without a partner."""
+
+def matched(first: FeatureSet, second: FeatureSet) -> "Matching":
+    """Match two sets, which can take minutes."""
     from nonneg.evaluate import match_features  # imports torch
 
-    matching = match_features(first.features, second.features)
+    return match_features(first.features, second.features)
+
+
+def comparison(matching: "Matching", first: FeatureSet, second: FeatureSet) -> Comparison:
+    """Describe two matched sets: pairs in descending order of their cosine, then features without a partner."""
     partners, cosine = matching.partners[0], matching.cosine[0]
     matched = set(partners.tolist())
     pairs = [

@@ -1,12 +1,11 @@
 """`Explorer`: the open sets of features and the answers to requests, independent of HTTP."""
 
-import threading
 from collections.abc import Sequence
 from functools import cache
 
 from nonneg.errors import InputError
 from nonneg.explorer import _answers as answers
-from nonneg.explorer._comparison import comparison
+from nonneg.explorer._comparison import comparison, matched
 from nonneg.explorer._feature_page import feature_page
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._name_score import name_score
@@ -34,8 +33,7 @@ class Explorer:
         if not 1 <= len(sets) <= 2:
             raise InputError(f"{len(sets)} sets of features are given, expected one or two")
         self.sets = tuple(sets)
-        self._lock = threading.Lock()
-        self._figures, self._comparison = cache(figures), cache(comparison)
+        self._figures, self._matched = cache(figures), cache(matched)
 
     def prepare(self) -> None:
         """Compute now what the first requests would otherwise wait for."""
@@ -43,11 +41,12 @@ class Explorer:
             features.prepare()
 
     def overview(self, can_write: bool = True) -> answers.Overview:
+        for number in range(len(self.sets)):
+            self._set(number)
         return overview(self.sets, can_write)
 
     def figures(self, number: int) -> answers.Figures:
-        with self._lock:
-            return self._figures(self._set(number))
+        return self._figures(self._set(number))
 
     def table(self, number: int) -> answers.FeatureTable:
         features = self._set(number)
@@ -98,11 +97,11 @@ class Explorer:
     def comparison(self) -> answers.Comparison:
         if len(self.sets) < 2:
             raise InputError("one set of features is open, expected two to compare")
-        with self._lock:
-            return self._comparison(*self.sets)
+        first, second = self._set(0), self._set(1)
+        return comparison(self._matched(first, second), first, second)
 
     def _set(self, number: int, *features: int, row: int = 0) -> FeatureSet:
-        """Return a set after checking that it contains these features and this row."""
+        """Return a set with its current names, after checking that it contains these features and this row."""
         if not 0 <= number < len(self.sets):
             raise InputError(f"set is {number}, expected 0 to {len(self.sets) - 1}")
         found = self.sets[number]
@@ -111,4 +110,5 @@ class Explorer:
                 raise InputError(f"feature is {feature}, expected 0 to {len(found.active) - 1}")
         if not 0 <= row < len(found):
             raise InputError(f"sample is {row}, expected 0 to {len(found) - 1}")
+        found.names.reload()
         return found

@@ -23,7 +23,7 @@ def feature_page(features: FeatureSet, feature: int) -> FeaturePage:
         bands=_bands(features, rows, values),
         near_misses=_near_misses(features, feature, rows),
         labels=_labels(features, feature),
-        labelled=0 if features.labels is None else int(features.labels.counts[:, feature].sum()),
+        labelled=0 if features.labels is None else int(features.labels.counts[:, [feature]].sum()),
         co_active=_related(features, features.products[feature].copy(), feature, rows),
         similar=_related(features, _profile_cosines(features, feature), feature, rows),
         history=features.names.history(feature),
@@ -67,7 +67,7 @@ def _labels(features: FeatureSet, feature: int) -> tuple[LabelShare, ...]:
     labels = features.labels
     if labels is None:
         return ()
-    active, totals = labels.counts[:, feature], labels.totals
+    active, totals = labels.counts[:, [feature]].toarray().ravel(), labels.totals
     order = np.argsort(-active, kind="stable")[: min(_LABELS, np.count_nonzero(active))]
     return tuple(
         LabelShare(

@@ -143,10 +143,12 @@ class FeatureSet:
         with self._lock:
             if "products" in self.__dict__:  # another thread has computed them meanwhile
                 return np.asarray(self.__dict__["products"])
-            columns = unit_rows(sp.csr_array(self.features.codes.T).astype(np.float64)).astype(np.float32)
-            samples, products = sp.csr_array(columns.T), np.empty((columns.shape[0],) * 2, np.float32)
+            columns = unit_rows(self.features.codes.T).astype(np.float32)  # dense codes stay dense, which is faster
+            samples = sp.csr_array(columns.T) if self.features.is_sparse else columns.T
+            products = np.empty((columns.shape[0],) * 2, np.float32)
             for start in range(0, len(products), _BLOCK):
-                products[start : start + _BLOCK] = (columns[start : start + _BLOCK] @ samples).toarray()
+                found = columns[start : start + _BLOCK] @ samples
+                products[start : start + _BLOCK] = found.toarray() if self.features.is_sparse else found
             return products
 
     @cached_property

@@ -29,7 +29,9 @@ class GlassBox:
         head = NonNegativeClassifier.from_pretrained(path)
         self.coef: npt.NDArray[np.float64] = select_columns(head.coef_, features, f"the embedding of {path}")
         self.intercept: npt.NDArray[np.float64] = head.intercept_
-        self.classes = [str(label) for label in head.classes_]
+        # Integer classes are the numbers of labels.
+        is_number = head.classes_.dtype.kind in "iu"
+        self.classes = [features.label_name(int(label)) if is_number else str(label) for label in head.classes_]
         columns = features.model_columns
         shown = features.shape[1] if columns is None else int((columns >= 0).sum())
         self.missing = head.coef_.shape[1] - shown
@@ -42,15 +44,10 @@ class GlassBox:
         values = self.coef[best] * unit
         order = np.argsort(-values, kind="stable")[: min(_MAX_EVIDENCE, int((values > 0).sum()))]
         return Prediction(
-            label=self._class_name(features, best),
+            label=self.classes[best],
             probability=float(likelihoods[best] / likelihoods.sum()),
             score=float(scores[best]),
             intercept=float(self.intercept[best]),
             evidence=tuple(Evidence(caption=features.caption(int(i)), value=float(values[i])) for i in order),
             missing=self.missing,
         )
-
-    def _class_name(self, features: FeatureSet, place: int) -> str:
-        """The class, or the name of the label with that number if the class is a number."""
-        label, names = self.classes[place], features.features.label_names
-        return names[int(label)] if label.isdigit() and int(label) < len(names) else label

@@ -17,7 +17,8 @@ class LabelCounts:
     Attributes:
         names: the names of the labels that occur.
         totals: `(labels,)` number of samples per label.
-        counts: `(labels, features)` number of samples per label on which a feature is active.
+        counts: `(labels, features)` number of samples per label on which a feature is active; sparse, for thousands
+            of labels.
         most_common: `(features,)` index of the label with the largest count, or -1 without labelled samples.
         share: `(features,)` its share of the feature's labelled active samples, or NaN without any.
         entropy: `(features,)` entropy of the label shares in nats, or NaN without labelled samples.
@@ -25,7 +26,7 @@ class LabelCounts:
 
     names: tuple[str, ...]
     totals: Array
-    counts: Array
+    counts: sp.csc_array
     most_common: Array
     share: Array
     entropy: Array
@@ -44,15 +45,18 @@ def label_counts(features: Features) -> LabelCounts | None:
         return None
     found, numbers = np.unique(labels[is_known], return_inverse=True)
     one_hot = sp.csr_array((np.ones(len(numbers), int), (numbers, np.flatnonzero(is_known))), (len(found), len(labels)))
-    counts = (one_hot @ features.units.astype(bool).astype(int)).toarray()
+    counts = sp.csc_array(one_hot @ features.units.astype(bool).astype(int))
+    counts.sort_indices()
     support = counts.sum(axis=0)
-    shares = np.divide(counts, support, out=np.full(counts.shape, np.nan), where=support > 0)
-    logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
+    most = counts.max(axis=0).toarray()
+    entries = np.repeat(np.arange(len(support)), np.diff(counts.indptr))
+    shares = counts.data / support[entries]
+    entropy = 0 - np.bincount(entries, shares * np.log(shares), len(support))  # 0 - x instead of -x avoids -0.0
     return LabelCounts(
         names=tuple(features.label_name(int(label)) for label in found),
         totals=np.bincount(numbers),
         counts=counts,
-        most_common=np.where(support > 0, counts.argmax(axis=0), -1),
-        share=shares.max(axis=0),
-        entropy=0 - (shares * logs).sum(axis=0),  # 0 - x instead of -x avoids -0.0
+        most_common=np.where(support > 0, np.asarray(counts.argmax(axis=0)).ravel(), -1),
+        share=np.divide(most, support, out=np.full(len(support), np.nan), where=support > 0),
+        entropy=np.where(support > 0, entropy, np.nan),
     )

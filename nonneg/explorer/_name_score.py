@@ -43,7 +43,7 @@ def name_score(features: FeatureSet, feature: int, rows: Array) -> NameScore | N
         return None
     scored = [
         (_auc(fits(active_halves[0]), fits(inactive_halves[0])), criterion, fits)
-        for criterion, fits in _criteria(features, name)
+        for criterion, fits in _criteria(features, name, active_halves[0], inactive_halves[0])
     ]
     if not scored:
         return None
@@ -52,8 +52,11 @@ def name_score(features: FeatureSet, feature: int, rows: Array) -> NameScore | N
     return NameScore(criterion=criterion, score=score, active=len(active_halves[1]))
 
 
-def _criteria(features: FeatureSet, name: str) -> list[tuple[str, Any]]:
-    """Descriptions of criteria, each with a function from rows to numbers that are larger where the name fits."""
+def _criteria(features: FeatureSet, name: str, active: Array, inactive: Array) -> list[tuple[str, Any]]:
+    """Descriptions of criteria, each with a function from rows to numbers that are larger where the name fits.
+
+    Of the labels that share a word with the name, only the best one for these active and inactive rows is a criterion.
+    """
     found: list[tuple[str, Any]] = []
     words = _WORD.findall(name.lower())[:20]
     if "text" in features.features.samples.column_names and words:
@@ -62,10 +65,12 @@ def _criteria(features: FeatureSet, name: str) -> list[tuple[str, Any]]:
     if features.features.labels is None:
         return found
     labels = np.asarray(features.features.labels)
-    for label in np.unique(labels[is_labelled(labels)]).tolist():
-        label_name = features.features.label_name(label)
-        if _share_a_word(words, _WORD.findall(label_name.lower())):
-            found.append((f"the label “{label_name}”", lambda rows, label=label: labels[rows] == label))
+    known, name_of = np.unique(labels[is_labelled(labels)]).tolist(), features.features.label_name
+    similar = [label for label in known if _share_a_word(words, _WORD.findall(name_of(label).lower()))]
+    if similar:
+        on, off = labels[active], labels[inactive]
+        best = max(similar, key=lambda label: (on == label).mean() - (off == label).mean())
+        found.append((f"the label “{name_of(best)}”", lambda rows: labels[rows] == best))
     return found
 
 

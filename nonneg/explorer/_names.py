@@ -1,6 +1,7 @@
-"""Feature names on an open page, reloaded whenever their journal changes."""
+"""Feature names on an open page, reloaded whenever their journal has changed since the last request."""
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from nonneg.errors import InputError
@@ -22,6 +23,7 @@ class Names:
         self._version: tuple[int, int] = (-1, -1)
         self._history: dict[int, list[NamingEntry]] = {}
         self._current = dict(features.names)
+        self.reload()
 
     @property
     def can_change(self) -> bool:
@@ -30,34 +32,37 @@ class Names:
 
     def current(self) -> dict[int, str]:
         """The names of all named features."""
-        self._reload()
         return self._current
 
     def history(self, feature: int) -> tuple[NamingEntry, ...]:
         """All names a feature has had, latest first."""
-        self._reload()
         return tuple(reversed(self._history.get(feature, [])))
 
     def rename(self, feature: int, name: str, author: str, replaces: str | None) -> bool:
         """Name a feature; return False if its current name is not the one in `replaces`."""
         if self._journal is None:
             raise InputError("the features are not in a folder, expected saved features to name")
-        with self._lock:
-            if not name and not self.current().get(feature):
-                return True  # there is no name to remove
-            return self._journal.record({feature: name}, author, None if replaces is None else {feature: replaces})
+        if not name and not self.current().get(feature):
+            return True  # there is no name to remove
+        expected = None if replaces is None else {feature: replaces}
+        is_recorded = self._journal.record({feature: name}, author, expected)
+        self.reload()
+        return is_recorded
 
-    def _reload(self) -> None:
-        """Read the journal if it has changed."""
+    def reload(self) -> None:
+        """Read the journal if it has changed. Called once per request: a page shows thousands of names."""
         if self._journal is None:
             return
-        path = self._journal.path
-        version = (path.stat().st_mtime_ns, path.stat().st_size) if path.is_file() else (0, 0)
-        if version == self._version:
-            return
-        found: dict[int, list[NamingEntry]] = {}
-        for naming in self._journal.history():
-            entry = NamingEntry(name=naming.name, author=naming.author, time=naming.time)
-            found.setdefault(naming.feature, []).append(entry)
-        self._current = {feature: entries[-1].name for feature, entries in found.items() if entries[-1].name}
-        self._history, self._version = found, version
+        with self._lock:  # one request reads it, the others wait
+            version = (0, 0)
+            with suppress(OSError):  # there is no journal before the first name
+                found = self._journal.path.stat()
+                version = (found.st_mtime_ns, found.st_size)
+            if version == self._version:
+                return
+            history: dict[int, list[NamingEntry]] = {}
+            for naming in self._journal.history():
+                entry = NamingEntry(name=naming.name, author=naming.author, time=naming.time)
+                history.setdefault(naming.feature, []).append(entry)
+            self._current = {feature: entries[-1].name for feature, entries in history.items() if entries[-1].name}
+            self._history, self._version = history, version

@@ -30,7 +30,7 @@ def overview(sets: Sequence[FeatureSet], can_write: bool) -> Overview:
 def _ids(features: FeatureSet) -> Any:
     """The samples' ids in order, or the number of samples if they have none."""
     samples = features.features.samples
-    return samples["id"].to_pylist() if "id" in samples.column_names else len(features)
+    return samples["id"] if "id" in samples.column_names else len(features)
 
 
 def _summary(features: FeatureSet, row: int, can_name: bool) -> SetOverview:

@@ -9,6 +9,8 @@ from nonneg.explorer._feature_set import FeatureSet
 from nonneg.payload import Array
 from nonneg.search import contributions, rank, samples_without
 
+_MOST_CONTRIBUTIONS = 100  # per hit; of dense codes, thousands of features contribute
+
 
 def query_vector(features: FeatureSet, rows: Collection[int], weights: Mapping[int, float] | None = None) -> Array:
     """Return `(features,)`: the sum of the unit codes of these rows and the given weights."""
@@ -26,7 +28,7 @@ def candidates(features: FeatureSet, without: Collection[int] = (), skip: Collec
 
 
 def search(features: FeatureSet, query: Array, is_candidate: Array, top: int) -> tuple[Hit, ...]:
-    """Return the best samples by cosine, each with its contributions in descending order of their absolute value.
+    """Return the best samples by cosine, each with its largest contributions by absolute value, the largest first.
 
     Args:
         features: the set to search.
@@ -41,8 +43,10 @@ def search(features: FeatureSet, query: Array, is_candidate: Array, top: int) ->
 def _hit(features: FeatureSet, query: Array, row: int) -> Hit:
     numbers, values = contributions(features.features, query, row)
     order = np.argsort(-np.abs(values), kind="stable")
+    listed, others = order[:_MOST_CONTRIBUTIONS], order[_MOST_CONTRIBUTIONS:]
     return Hit(
         sample=features.sample(row),
         score=float(values.sum()),
-        contributions=tuple(Contribution(feature=int(numbers[i]), value=float(values[i])) for i in order),
+        contributions=tuple(Contribution(feature=int(numbers[i]), value=float(values[i])) for i in listed),
+        rest=float(values[others].sum()),
     )

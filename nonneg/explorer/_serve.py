@@ -44,7 +44,14 @@ class Page:
         shown = socket.gethostname() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._socket.getsockname()[1]}/" + (f"?{TOKEN}={token}" if token else "")
         app = build_app(explorer, host=host, token=token, read_only=read_only)
-        settings = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", server_header=False)
+        settings = uvicorn.Config(
+            app,
+            http="h11",  # limits the headers to 64 kB; httptools, where it is installed, does not
+            ws="none",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+        )
         self._server = uvicorn.Server(settings)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
         self._thread.start()

@@ -1,13 +1,17 @@
 """The web server: pages, images and the JSON that the pages show."""
 
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from functools import cache, partial
 from importlib import resources
 from typing import Annotated, Any
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
-from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
 
 from nonneg import __version__
 from nonneg.errors import InputError
@@ -17,6 +21,7 @@ from nonneg.explorer._guard import Guard
 from nonneg.explorer._media import content_type
 
 STATIC = resources.files("nonneg.explorer") / "static"
+_THREADS = 4  # a request may need as much memory as the codes, and more threads are not faster
 _MAX_PICTURE = 20_000_000  # bytes; `Guard` limits all other requests
 _PROBLEMS: dict[int | str, dict[str, Any]] = {404: {"model": answers.Problem}, 422: {"model": answers.Problem}}
 _PAGES = ("/", "/features", "/feature/{number}", "/sample/{number}", "/compose", "/compare", "/try", "/reference")
@@ -27,7 +32,7 @@ def build_app(
 ) -> FastAPI:
     """Return the web application for an `Explorer`."""
     # FastAPI's documentation pages load scripts from other sites; /reference replaces them.
-    app = FastAPI(title="nonneg explorer", version=__version__, docs_url=None, redoc_url=None)
+    app = FastAPI(title="nonneg explorer", version=__version__, docs_url=None, redoc_url=None, lifespan=_limit_threads)
     app.add_middleware(Guard, host=host, token=token, read_only=read_only)
     app.mount("/static", StaticFiles(directory=str(STATIC)), "static")
     _add_errors(app)
@@ -37,10 +42,21 @@ def build_app(
     return app
 
 
+@asynccontextmanager
+async def _limit_threads(app: FastAPI) -> AsyncIterator[None]:
+    to_thread.current_default_thread_limiter().total_tokens = _THREADS
+    yield
+
+
 def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(InputError)
     def report_input_error(request: Request, error: InputError) -> JSONResponse:
         return JSONResponse({"detail": str(error)}, 422)
+
+    @app.exception_handler(ClientDisconnect)
+    def report_interruption(request: Request, error: ClientDisconnect) -> JSONResponse:
+        """Answer a visitor who has left during an upload, so that the log stays free of a traceback."""
+        return JSONResponse({"detail": "the request is incomplete"}, 400)
 
     @app.exception_handler(RequestValidationError)
     def report_invalid_request(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -58,44 +74,58 @@ def _add_pages(app: FastAPI) -> None:
         app.add_api_route(path, page, include_in_schema=False)
 
 
-def _add_queries(app: FastAPI, explorer: Explorer, read_only: bool) -> None:
-    @app.get("/api/overview")
-    def overview() -> answers.Overview:
-        """Return a summary of the one or two open sets of features."""
-        return explorer.overview(can_write=not read_only)
+def _json(answer: answers.Answer) -> Response:
+    """Return an answer as it is: it was validated when it was made; FastAPI would do that again in another thread."""
+    return Response(answer.model_dump_json(), media_type="application/json")
 
-    @app.get("/api/sets/{number}/figures", responses=_PROBLEMS)
-    def figures(number: int) -> answers.Figures:
+
+def _one_at_a_time(function: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Run a slow function in a thread of its own, one call at a time, so that other requests have their threads."""
+    turn = cache(partial(CapacityLimiter, 1))  # made within the event loop
+
+    async def call(*arguments: Any) -> Any:
+        return await to_thread.run_sync(function, *arguments, limiter=turn())
+
+    return call
+
+
+def _add_queries(app: FastAPI, explorer: Explorer, read_only: bool) -> None:
+    figures_in_turn, comparison_in_turn = _one_at_a_time(explorer.figures), _one_at_a_time(explorer.comparison)
+
+    @app.get("/api/overview", response_model=answers.Overview)
+    def overview() -> Response:
+        """Return a summary of the one or two open sets of features."""
+        return _json(explorer.overview(can_write=not read_only))
+
+    @app.get("/api/sets/{number}/figures", responses=_PROBLEMS, response_model=answers.Figures)
+    async def figures(number: int) -> Response:
         """Return class consistency with its chance level, and SEPIN."""
-        return explorer.figures(number)
+        return _json(await figures_in_turn(number))
 
     @app.get("/api/sets/{number}/features", responses=_PROBLEMS, response_model=answers.FeatureTable)
     def features(number: int) -> Response:
         """Return the table of all features."""
-        # The rows were validated when they were made; validating thousands of them again would be slow.
-        return Response(explorer.table(number).model_dump_json(), media_type="application/json")
+        return _json(explorer.table(number))
 
-    @app.get("/api/sets/{number}/strip/{feature}", responses=_PROBLEMS)
-    def strip(number: int, feature: int) -> answers.Strip:
+    @app.get("/api/sets/{number}/strip/{feature}", responses=_PROBLEMS, response_model=answers.Strip)
+    def strip(number: int, feature: int) -> Response:
         """Return a feature's nine strongest samples, and nine from strongest to weakest."""
-        return explorer.strip(number, feature)
+        return _json(explorer.strip(number, feature))
 
-    @app.get("/api/sets/{number}/feature/{feature}", responses=_PROBLEMS)
-    def feature(number: int, feature: int) -> answers.FeaturePage:
+    @app.get("/api/sets/{number}/feature/{feature}", responses=_PROBLEMS, response_model=answers.FeaturePage)
+    def feature(number: int, feature: int) -> Response:
         """Return everything about one feature."""
-        return explorer.feature(number, feature)
+        return _json(explorer.feature(number, feature))
 
-    @app.get("/api/sets/{number}/sample/{row}", responses=_PROBLEMS)
-    def sample(
-        number: int, row: int, off: Annotated[list[int] | None, Query(max_length=1000)] = None
-    ) -> answers.SamplePage:
+    @app.get("/api/sets/{number}/sample/{row}", responses=_PROBLEMS, response_model=answers.SamplePage)
+    def sample(number: int, row: int, off: Annotated[list[int] | None, Query(max_length=1000)] = None) -> Response:
         """Return a sample, its features, and its neighbours computed without the features in `off`."""
-        return explorer.sample(number, row, off or [])
+        return _json(explorer.sample(number, row, off or []))
 
-    @app.get("/api/comparison", responses=_PROBLEMS)
-    def comparison() -> answers.Comparison:
+    @app.get("/api/comparison", responses=_PROBLEMS, response_model=answers.Comparison)
+    async def comparison() -> Response:
         """Return a one-to-one matching of the two sets."""
-        return explorer.comparison()
+        return _json(await comparison_in_turn())
 
     @app.get("/media/{number}/{row}", responses=_PROBLEMS, response_class=Response)
     def picture(number: int, row: int) -> Response:
@@ -108,26 +138,30 @@ def _add_queries(app: FastAPI, explorer: Explorer, read_only: bool) -> None:
 
 
 def _add_commands(app: FastAPI, explorer: Explorer) -> None:
-    @app.post("/api/sets/{number}/search", responses=_PROBLEMS)
-    def search(number: int, query: answers.Query) -> answers.SearchResult:
-        """Find samples by features, example samples and excluded features. Nothing is changed."""
-        return explorer.search(number, query)
+    encode_in_turn = _one_at_a_time(explorer.encode)
 
-    @app.put("/api/sets/{number}/feature/{feature}/name", responses={409: {"model": answers.Problem}, **_PROBLEMS})
-    def rename(number: int, feature: int, given: answers.NewName) -> answers.NamingResult:
+    @app.post("/api/sets/{number}/search", responses=_PROBLEMS, response_model=answers.SearchResult)
+    def search(number: int, query: answers.Query) -> Response:
+        """Find samples by features, example samples and excluded features. Nothing is changed."""
+        return _json(explorer.search(number, query))
+
+    problems = {409: {"model": answers.Problem}, **_PROBLEMS}
+
+    @app.put("/api/sets/{number}/feature/{feature}/name", responses=problems, response_model=answers.NamingResult)
+    def rename(number: int, feature: int, given: answers.NewName) -> Response:
         """Name a feature. Fails with status 409 if its name is not the one in `replaces`."""
         named = explorer.rename(number, feature, given)
         if named is None:
             raise HTTPException(409, "the feature was renamed in the meantime, expected its current name in replaces")
-        return named
+        return _json(named)
 
-    @app.post("/api/sets/{number}/encode-text", responses=_PROBLEMS)
-    def encode_text(number: int, given: answers.NewText) -> answers.Encoded:
+    @app.post("/api/sets/{number}/encode-text", responses=_PROBLEMS, response_model=answers.Encoded)
+    async def encode_text(number: int, given: answers.NewText) -> Response:
         """Return the active features of a new text, which is not stored."""
-        return explorer.encode(number, given.text)
+        return _json(await encode_in_turn(number, given.text))
 
-    @app.post("/api/sets/{number}/encode", responses=_PROBLEMS)
-    async def encode(number: int, request: Request) -> answers.Encoded:
+    @app.post("/api/sets/{number}/encode", responses=_PROBLEMS, response_model=answers.Encoded)
+    async def encode(number: int, request: Request) -> Response:
         """Return the active features of a new image, sent as PNG or JPEG bytes, which is not stored."""
         content = bytearray()
         async for chunk in request.stream():
@@ -136,4 +170,4 @@ def _add_commands(app: FastAPI, explorer: Explorer) -> None:
                 raise HTTPException(413, f"the image has more than {_MAX_PICTURE:,} bytes, expected a smaller one")
         if content_type(bytes(content)) is None:
             raise HTTPException(422, "the file is not a readable image, expected a PNG or JPEG file")
-        return await run_in_threadpool(explorer.encode, number, bytes(content))
+        return _json(await encode_in_turn(number, bytes(content)))

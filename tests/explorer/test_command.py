@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -30,6 +31,21 @@ def test_explore_serves_until_interrupted(folder):
         process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert (process.returncode, errors) == (0, "")
+
+
+def test_an_interrupted_upload_leaves_no_traceback(folder):
+    command = [*NONNEG, "explore", str(folder), "--port", "0", "--no-browser"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        address = process.stdout.readline().split()[2]
+        port = int(address.rsplit(":", 1)[1].strip("/"))
+        with socket.create_connection(("127.0.0.1", port)) as visitor:
+            visitor.sendall(b"POST /api/sets/0/encode HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nhalf")
+            assert httpx.get(address).status_code == 200
+        assert httpx.get(address).status_code == 200
+    finally:
+        process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30)[1] == ""
 
 
 def test_opening_a_page_does_not_import_torch(folder):

@@ -1,5 +1,8 @@
 """The pages' numbers equal those computed from the codes."""
 
+import time
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -239,3 +242,36 @@ def test_errors_name_what_is_missing(explorer):
     ):
         with pytest.raises(InputError, match=message):
             ask()
+
+
+def test_thousands_of_labels_take_little_memory():
+    codes = sp.random_array((3000, 1000), density=0.01, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
+    features = Features(codes, labels=np.arange(3000))
+    _ = features.units
+    tracemalloc.start()
+    page = open_explorer([features]).feature(0, 5)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 30_000_000  # one number per label and feature would take 24 MB for each of three arrays
+    assert page.labelled == page.row.active and {label.active for label in page.labels} == {1}
+    assert page.row.entropy == pytest.approx(np.log(page.row.active))
+
+
+def test_cosines_of_dense_codes_are_computed_in_time():
+    codes = np.random.default_rng(0).normal(size=(2000, 1200)).astype(np.float32)
+    features = FeatureSet(Features(codes), "dense")
+    begun = time.perf_counter()
+    products = features.products
+    assert time.perf_counter() - begun < 3  # about 0.2 s; as a sparse product, more than 6 s
+    scaled = codes / np.linalg.norm(codes, axis=0)
+    np.testing.assert_allclose(products, scaled.T @ scaled, atol=1e-5)
+
+
+def test_the_best_of_several_labels_that_share_a_word_with_a_name_scores_it():
+    codes = np.zeros((90, 2), np.float32)
+    codes[:30, 0] = codes[30:, 1] = 1
+    names = ("green frog", "red frog", "tree frog")
+    labels = np.roll(np.repeat([0, 1, 2], 30), 30)
+    explorer = open_explorer([Features(codes, labels=labels, label_names=names, names={0: "frogs"})])
+    found = explorer.feature(0, 0).name_score
+    assert found is not None and found.score == 1 and "tree frog" in found.criterion

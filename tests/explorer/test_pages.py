@@ -275,3 +275,24 @@ def test_images_bars_and_controls_have_labels_for_screen_readers(own_digits, ser
     assert page.evaluate(unnamed) == 0
     assert page.locator("main").get_attribute("tabindex") == "-1"
     assert page.locator("a.skip").count() == 1
+
+
+def test_ticks_and_borders_of_controls_stand_out(ncl, serve, visit):
+    """A contrast of at least 3, as WCAG 2.1 asks of controls, in both colour schemes."""
+    address = serve(ncl)
+    script = """() => {
+        const light = (colour) => colour.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255)
+            .map((x) => x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4)
+            .reduce((sum, x, i) => sum + x * [0.2126, 0.7152, 0.0722][i], 0.05);
+        const contrast = (a, b) => Math.max(light(a) / light(b), light(b) / light(a));
+        const style = (each, part) => getComputedStyle(each, part);
+        const ticks = [...document.querySelectorAll('.part input:checked')]
+            .map((each) => contrast(style(each, '::after').borderBottomColor, style(each).backgroundColor));
+        const fields = [...document.querySelectorAll('input[type=search], input[type=number]')]
+            .map((each) => contrast(style(each).borderBottomColor, style(each).backgroundColor));
+        return [...ticks, ...fields];
+    }"""
+    for scheme in ("light", "dark"):
+        for path in ("/sample/5", "/features"):
+            found = visit(address + path, color_scheme=scheme).evaluate(script)
+            assert found and min(found) >= 3, (scheme, path, found)

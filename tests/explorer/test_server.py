@@ -3,20 +3,27 @@
 import contextlib
 import io
 import json
+import shutil
+import struct
 import sys
+import threading
+import time
 import types
+import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import numpy as np
 import pytest
 from PIL import Image
 
-from nonneg import Features, InputError
+from nonneg import Features, InputError, NonNegativeEmbedding
 from nonneg.explorer import Page, explore, open_explorer
 from nonneg.features import journal
 from tests.explorer.conftest import HOSTILE, picture
 
 NAME = "/api/sets/0/feature/1/name"
+EMBEDDING = NonNegativeEmbedding(12, 3, max_iter=60, batch_size=64, random_state=0)
 
 
 def test_every_answer_has_security_headers(client, folder):
@@ -183,7 +190,24 @@ def test_an_image_is_encoded_like_the_features(client, digits):
     assert parts == pytest.approx({int(i): float(rows[i]) for i in np.flatnonzero(rows)}, rel=1e-3, abs=1e-4)
 
 
-@pytest.mark.parametrize("content", [b"", b"GIF89a", b"\x89PNG\r\n\x1a\n broken", b"\xff\xd8\xff" + bytes(100)])
+def bomb(kind: bytes) -> bytes:
+    """A small PNG image with a chunk of 20 megabytes, compressed."""
+    content = kind + b"name\0\0" + zlib.compress(bytes(20_000_000))
+    chunk = struct.pack(">I", len(content) - 4) + content + struct.pack(">I", zlib.crc32(content))
+    return picture(1)[:33] + chunk + picture(1)[33:]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"GIF89a",
+        b"\x89PNG\r\n\x1a\n broken",
+        b"\xff\xd8\xff" + bytes(100),
+        pytest.param(bomb(b"zTXt"), id="text bomb"),
+        pytest.param(bomb(b"iCCP"), id="profile bomb"),
+    ],
+)
 def test_an_unreadable_image_is_an_error(client, digits, content):
     answer = client(digits / "ncl").post("/api/sets/0/encode", content=content)
     assert answer.status_code == 422 and "image" in answer.json()["detail"]
@@ -210,7 +234,6 @@ def test_a_file_of_vectors_can_be_explored(client, tmp_path):
 @pytest.fixture(scope="module")
 def converted(tmp_path_factory):
     """A conversion of vectors from three clusters, with a glass-box classifier."""
-    from nonneg import NonNegativeEmbedding
     from nonneg.convert import convert_file
 
     folder = tmp_path_factory.mktemp("converted")
@@ -218,8 +241,7 @@ def converted(tmp_path_factory):
     kinds = np.arange(120) % 3
     vectors = (rng.normal(size=(3, 12))[kinds] + 0.2 * rng.normal(size=(120, 12))).astype(np.float32)
     np.savez(folder / "v.npz", x=vectors, kind=np.array(["ant", "bee", "cow"])[kinds])
-    embedding = NonNegativeEmbedding(12, 3, max_iter=60, batch_size=64, random_state=0)
-    options = {"labels": f"{folder}/v.npz:kind", "embedding": embedding, "classify": True, "progress": False}
+    options = {"labels": f"{folder}/v.npz:kind", "embedding": EMBEDDING, "classify": True, "progress": False}
     return convert_file(f"{folder}/v.npz:x", folder / "run", **options), vectors
 
 
@@ -236,22 +258,45 @@ def test_a_glass_box_predicts_with_and_without_features(client, converted):
     assert client(made.features).get("/api/sets/0/sample/1").json()["prediction"] is None
 
 
-def test_a_text_is_encoded_by_its_sentence_model_and_the_run(converted, monkeypatch):
-    made, vectors = converted
+@pytest.fixture
+def sentences(converted, monkeypatch):
+    """A stand-in for sentence-transformers: a text is the number of a row; encoding waits until `ready` is set."""
+    ready = threading.Event()
+    ready.set()
 
     class SentenceTransformer:
-        """A stand-in for the library: a text is the number of a row of `vectors`."""
-
         def __init__(self, name):
             if name != "rows":
                 raise OSError("no such model")
 
         def encode(self, texts, show_progress_bar):
-            return np.stack([vectors[int(text)] for text in texts])
+            ready.wait(60)
+            return np.stack([converted[1][int(text)] for text in texts])
 
     library = types.ModuleType("sentence_transformers")
     library.SentenceTransformer = SentenceTransformer
     monkeypatch.setitem(sys.modules, "sentence_transformers", library)
+    return ready
+
+
+def test_other_requests_are_answered_while_many_wait_for_a_slow_model(converted, sentences):
+    sentences.clear()
+    with Page(open_explorer([converted[0].run], "rows"), port=0) as page, ThreadPoolExecutor(60) as pool:
+        path = f"{page.url}api/sets/0/encode-text"
+        waiting = [pool.submit(httpx.post, path, json={"text": "7"}, timeout=60) for _ in range(60)]
+        try:
+            with httpx.Client(base_url=page.url, timeout=20) as asks:
+                for _ in range(20):  # until all of them have arrived
+                    assert asks.get("/api/sets/0/sample/7").status_code == 200
+                    assert asks.get("/static/app.js").status_code == 200
+                    time.sleep(0.05)
+        finally:
+            sentences.set()
+        assert {each.result().status_code for each in waiting} == {200}
+
+
+def test_a_text_is_encoded_by_its_sentence_model_and_the_run(converted, sentences):
+    made, _ = converted
     with Page(open_explorer([made.run], "rows"), port=0) as page, httpx.Client(base_url=page.url) as asks:
         assert asks.get("/api/overview").json()["sets"][0]["can_encode"] == "text"
         found = asks.post("/api/sets/0/encode-text", json={"text": "7"}).json()
@@ -341,3 +386,33 @@ def test_any_loopback_address_can_be_used(folder):
 def test_an_invalid_host_is_an_error(folder, host):
     with pytest.raises(InputError, match=f"host.*{host}"):
         explore(folder, host=host, port=0, block=False)
+
+
+def test_a_classifier_with_textual_classes_predicts_them(client, converted, tmp_path):
+    from nonneg import NonNegativeClassifier
+
+    made, vectors = converted
+    run = shutil.copytree(made.run, tmp_path / "run")
+    shutil.copytree(made.features, tmp_path / "run.features")
+    shutil.rmtree(run / "classifier")
+    classes = np.array(["2", "0", "²"])[np.arange(120) % 3]  # digits, but not the numbers of labels
+    NonNegativeClassifier(EMBEDDING).fit(vectors, classes).save_pretrained(run / "classifier")
+    asks = client(run)
+    assert [asks.get(f"/api/sets/0/sample/{row}").json()["prediction"]["label"] for row in range(3)] == ["2", "0", "²"]
+
+
+def test_dense_codes_have_answers_of_limited_size(client):
+    codes = np.random.default_rng(0).normal(size=(300, 500)).astype(np.float32)
+    asks = client(Features(codes))
+    answer = asks.post("/api/sets/0/search", json={"like": [1], "top": 100})
+    assert len(answer.content) < 1_000_000
+    for hit in answer.json()["hits"]:
+        listed = [each["value"] for each in hit["contributions"]]
+        assert len(listed) == 100 and sum(listed) + hit["rest"] == pytest.approx(hit["score"])
+        assert np.all(np.diff(np.abs(listed)) <= 0)
+
+
+def test_long_headers_are_rejected(client, folder):
+    with contextlib.suppress(httpx.HTTPError):  # the server closes the connection
+        assert client(folder).get("/", headers={"X-Long": "x" * 10_000_000}).status_code >= 400
+    assert client(folder).get("/").status_code == 200

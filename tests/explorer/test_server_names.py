@@ -103,3 +103,19 @@ def test_a_name_is_scored_by_labels_that_share_a_word_with_it(client, tmp_path):
         path = "/api/sets/0/feature/0/name"
         found = asks.put(path, json={"name": name, "author": "", "replaces": None}).json()["name_score"]
         assert (found and found["score"]) == score
+
+
+def test_a_new_name_appears_on_every_page(client, folder):
+    asks = client(folder, folder)
+    pages = (
+        "/api/overview",
+        "/api/comparison",
+        "/api/sets/0/features",
+        "/api/sets/0/sample/3",
+        "/api/sets/1/feature/1",
+    )
+    for path in pages:
+        assert "newly given" not in asks.get(path).text
+    asks.put(NAME, json={"name": "newly given", "replaces": ""})
+    for path in pages:
+        assert "newly given" in asks.get(path).text, path

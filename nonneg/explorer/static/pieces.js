@@ -178,7 +178,7 @@ export function meter(share) {
 
 /** Search hits, each with the contributions of its features. */
 export function hits(set, found, places, titles, { before = null, more = null } = {}) {
-  const sums = found.map((hit) => hit.contributions.reduce((sum, each) => sum + Math.abs(each.value), 0));
+  const sums = found.map((hit) => hit.contributions.reduce((sum, each) => sum + Math.abs(each.value), Math.abs(hit.rest)));
   const whole = Math.max(...sums, 1e-12);
   const items = found.map((hit) => {
     const parts = hit.contributions.map(({ feature, value }) => ({
@@ -186,6 +186,7 @@ export function hits(set, found, places, titles, { before = null, more = null } 
       value,
       title: `${isolated(titles.get(feature) || `feature ${feature}`)}: ${figure(value)}`,
     }));
+    if (hit.rest) parts.push({ feature: null, value: hit.rest, title: `all smaller contributions: ${figure(hit.rest)}` });
     const largest = parts.slice(0, 3).map((part) => part.title).join("; ");
     const below = element("span", { class: "below" },
       bar(parts, places, whole, `contributions: ${largest}`),

@@ -28,17 +28,19 @@ export async function tryPage({ set, overview }) {
   if (usable < 0) throw new Error("These features were opened without their model. Open the trained run to try new images.");
   const isText = overview.sets[usable].can_encode === "text";
   const result = element("div");
+  let latest = null; // the input that was given last
 
   async function show(given) {
     if (!given) return;
+    latest = given;
     result.replaceChildren(element("p", { class: "soft" }, "Encoding…"));
     try {
       const found = isText
         ? await send("POST", `sets/${usable}/encode-text`, { text: given })
         : await send("POST", `sets/${usable}/encode`, given);
-      result.replaceChildren(...encodedInput(usable, given, found));
+      if (given === latest) result.replaceChildren(...encodedInput(usable, given, found));
     } catch (error) {
-      result.replaceChildren(element("p", { class: "trouble", role: "alert" }, error.message));
+      if (given === latest) result.replaceChildren(element("p", { class: "trouble", role: "alert" }, error.message));
     }
   }
 

@@ -94,7 +94,9 @@ def sample_column(name: str, values: Sequence[Any] | None, kind: pa.DataType, sa
             column = values.cast(kind)
         else:
             column = pa.chunked_array([pa.array(values, kind)])
-    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
+    except UnicodeEncodeError as error:
+        raise InputError(f"{name}: {error.object[:100]!r} is not valid Unicode, expected text") from error
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InputError(f"{name}: expected a {kind} for each sample ({one_line(error)})") from error
     if name == "ids" and column.null_count:
         raise InputError("ids: some are missing, expected one for each sample")

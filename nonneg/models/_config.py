@@ -13,6 +13,7 @@ from nonneg.validation import build, check_fields
 
 FORMAT = 2
 OWN_ENCODER = "own"
+_OTHER_KEYS = ("format", "backbone", "modality", "sha256", "checksum")  # of a `config.json`
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def from_json(content: Any, modality: type[Modality] = Modality) -> tuple[ModelC
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else content
         raise InputError(f"its format is {found!r}, expected {FORMAT}")
-    rest = {key: value for key, value in content.items() if key not in ("format", "backbone", "modality", "sha256")}
+    rest = {key: value for key, value in content.items() if key not in _OTHER_KEYS}
     for name in (field.name for field in fields(ModelConfig)):
         if name not in content:
             raise InputError(f"{name} is missing")

@@ -117,7 +117,7 @@ def _described(path: str | Path) -> tuple[dict[str, Any], Path]:
             if not part.is_file():
                 raise InputError(f"{path} holds no trained model: {part} is missing")
     try:
-        return unsealed(read_object(folder / CONFIG), folder / CONFIG), folder / WEIGHTS
+        return read_object(folder / CONFIG), folder / WEIGHTS
     except InputError as error:
         raise InputError(f"{folder / CONFIG} does not describe a nonneg model: {error}") from error
 
@@ -127,6 +127,7 @@ def _check_weights(weights: Path, content: dict[str, Any]) -> None:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != content.get("sha256"):
         raise InputError(f"{weights} is damaged: it was changed after it was saved (SHA-256 differs)")
+    unsealed(content, weights.with_name(CONFIG))  # last: a value that cannot be right has a sentence of its own
 
 
 def _restored(

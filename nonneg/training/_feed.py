@@ -17,7 +17,6 @@ from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.modalities import SomeRows, Source, arrays_of, as_tensors, map_arrays
 from nonneg.processes import memory
-from nonneg.training._progress import print_line
 from nonneg.training.config import TrainConfig
 
 _AHEAD = 4  # batches that are read before they are needed, by as many threads
@@ -67,21 +66,20 @@ def bytes_held(source: Source, config: TrainConfig, device: torch.device, proces
     return _AHEAD * config.batch_size // processes * sum(int(part.nbytes) for part in arrays_of(source.samples[[0]]))
 
 
-def check_memory(source: Source, config: TrainConfig, fabric: Any, step: int, show: bool) -> None:
-    """Print the memory that the data and a step take, and raise an error if there is less: the system would kill us.
+def needed_memory(source: Source, config: TrainConfig, fabric: Any, step: int) -> str:
+    """Describe the memory that the data and a step take; raise an error if there is less: the system would kill us.
 
     On a GPU a compiled step takes less than this, and running out of memory is an error there: only data is checked.
     """
     on_gpu, data = fabric.device.type == "cuda", bytes_held(source, config, fabric.device, fabric.world_size)
     available = _available_memory(fabric.device)
-    sizes = [f"{size / 1e9:,.1f} GB" for size in (data, step, available)]
+    sizes = [f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB" for size in (data, step, available)]
     if data + (0 if on_gpu else step) > available:
         raise InputError(
             f"the run takes about {sizes[0]} for data and {sizes[1]} for a step, expected at most {sizes[2]}, the"
             " memory that it can use; reduce batch_size, image_size or views.size, or raise accumulate"
         )
-    if show and fabric.is_global_zero:
-        print_line(f"Memory: about {sizes[0]} for data and {sizes[1]} for a step, of {sizes[2]}.")
+    return f"about {sizes[0]} for data and {sizes[1]} for a step, of {sizes[2]}"
 
 
 def _is_resident(source: Source, config: TrainConfig, device: torch.device) -> bool:

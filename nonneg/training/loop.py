@@ -20,7 +20,7 @@ from nonneg.modalities.own import Own, source_of
 from nonneg.models import OWN_ENCODER, Model, output_width
 from nonneg.processes import launched_processes, on_first_process
 from nonneg.training._checks import check_features_alive, check_finite, check_weights, stop_if
-from nonneg.training._feed import check_memory, open_feed
+from nonneg.training._feed import needed_memory, open_feed
 from nonneg.training._optimisers import learning_rate, optimiser_of
 from nonneg.training._progress import EpochProgress, epoch_progress, print_line
 from nonneg.training._resume import fingerprint, restore_state, save_state
@@ -90,12 +90,14 @@ def train(
     _check_batch_size(source, config, fabric.world_size)
     path = _path(config, fabric)
     network = new_model(config, source, encoder)
-    check_memory(source, config, fabric, step_bytes(network, source, config, fabric.world_size), progress)
+    memory = needed_memory(source, config, fabric, step_bytes(network, source, config, fabric.world_size))
     # Nothing is written or overwritten before all input has been checked.
     with _open_run(Path(out), config, overwrite, fabric) as run:
         on_first_process(lambda: run.record_broken(source.skipped))
         with _fastest_kernels(), _quiet_compiler(), _finalised_loggers(fabric):
             session = _start(run, network, source, classes, config, fabric, path)
+            if progress and fabric.is_global_zero:
+                _describe(session, memory)
             _run(session, progress and fabric.is_global_zero, title)
     return run.folder
 
@@ -136,8 +138,6 @@ def _run(session: _Session, show: bool, title: str) -> None:
     run, step, per_epoch, done = session.run, session.step, session.per_epoch, session.done
     config, fabric, network = step.config, step.fabric, step.model
     steps, warmup = config.epochs * per_epoch, config.warmup_epochs * per_epoch
-    if show:
-        _describe(session, steps)
     share = config.batch_size // fabric.world_size
     mine = slice(fabric.global_rank * share, (fabric.global_rank + 1) * share)
     network.train()
@@ -198,20 +198,21 @@ def _log_epoch(
     on_first_process(log)
 
 
-def _describe(session: _Session, steps: int) -> None:
+def _describe(session: _Session, memory: str) -> None:
     config, fabric = session.step.config, session.step.fabric
     shape = getattr(session.source.samples, "shape", ())[1:]
     kind = config.modality.name or "samples"
     size = f" of {' x '.join(map(str, shape))}" if shape else ""
     print_line(f"Data: {len(session.source):,} {kind}{size}, {session.feed.where}.")
     print_line(f"Step: {_PATHS[session.path]}; {config.precision}, {fabric.world_size} x {fabric.device.type}.")
+    print_line(f"Memory: {memory}.")
     if session.step.watch.classes < session.classes:
         print_line(
             f"Labels: up to {session.classes - 1:,}; with more than {MOST_CLASSES:,} classes the log has neither a"
             " probe nor class consistency."
         )
     if session.run.resumes:
-        print_line(f"Resuming after {session.done:,} of {steps:,} steps.")
+        print_line(f"Resuming after {session.done:,} of {config.epochs * session.per_epoch:,} steps.")
 
 
 @contextmanager

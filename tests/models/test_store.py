@@ -170,8 +170,8 @@ def test_a_folder_without_a_model_is_an_error(tmp_path):
         ({"projector_depth": 3}, "does not fit"),
         ({"projector_depth": 0}, "cannot be loaded: features is 12 with projector_depth 0"),
         ({"classes": 3}, r"does not fit its config\.json: .*classifier\.weight"),
-        ({"height": 16}, r"config\.json does not fit model\.safetensors: it was changed"),
-        ({"image_size": 5}, r"config\.json does not fit model\.safetensors: it was changed"),
+        ({"height": 16}, r"config\.json was changed since"),
+        ({"image_size": 5}, r"config\.json was changed since"),
     ],
     ids=str,
 )

@@ -154,7 +154,7 @@ def test_the_data_and_what_is_compiled_are_printed(tmp_path, capsys):
     printed = capsys.readouterr().err
     assert "1,400 images of 8 x 8 x 1, all 0.1 MB on the device" in printed
     assert "nothing compiled; 32-true, 1 x cpu" in printed
-    assert "Memory: about 0.0 GB for data" in printed
+    assert "Memory: about 0.1 MB for data" in printed
 
 
 def test_a_cuda_graph_on_the_cpu_is_an_error_that_names_all_requirements(tmp_path):

@@ -112,6 +112,7 @@ def test_an_id_names_one_image_by_its_path_or_file_name(files):
         pictures([f"s{i}" for i in range(rows)])
 
 
+@pytest.mark.slow  # tests/hunts kills a few conversions every time
 def test_a_killed_run_resumes_to_the_same_weights(files, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     settings = ["--n-components", "64", "--max-active", "4", "--max-iter", "400", "--batch-size", "300"]

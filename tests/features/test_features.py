@@ -91,7 +91,7 @@ def test_duplicate_and_zero_entries_of_a_sparse_matrix_are_merged():
         ({"ids": ["a", "a"]}, "ids: .*the same"),
         ({"ids": ["a", 7]}, "ids: .*string"),
         ({"ids": ["a", None]}, "ids: .*missing"),
-        ({"ids": ["a", "\ud800"]}, "ids: .*string"),
+        ({"ids": ["a", "\ud800"]}, "ids: .*not valid Unicode"),
         ({"labels": [0, 1, 2]}, r"labels .*\(3,\).*2 integers"),
         ({"labels": [0.5, 1.0]}, "labels .*float64.*2 integers"),
         ({"labels": [0, 1], "label_names": ["only one"]}, "labels .*1, expected -1 to 0"),

@@ -27,6 +27,7 @@ def folder(features, tmp_path):
     return Index.build(features).save(tmp_path / "x.index")
 
 
+@pytest.mark.slow  # tests/hunts kills a few every time
 def test_a_kill_leaves_the_old_index_or_the_new_one():
     done = subprocess.run([sys.executable, HERE / "kill_during_change.py"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -48,7 +48,7 @@ def test_the_command_overwrites_only_with_the_flag(nonneg, tmp_path):
     assert code == 2 and "some.features holds features already" in output
     (tmp_path / "other.kept.npy").mkdir()
     code, _, output = nonneg("select", "train.features", "--keep", "3", "--out", "other.features", "--overwrite")
-    assert code == 2 and "other.kept.npy cannot be read" in output and not (tmp_path / "other.features").exists()
+    assert code == 2 and "other.kept.npy is a folder" in output and not (tmp_path / "other.features").exists()
 
 
 def test_sepin_uses_a_second_view(nonneg, labelled, tmp_path):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from nonneg.durable import unsealed
 from nonneg.errors import InputError
 from nonneg.studies import plan_for, reproduce
 from nonneg.studies._published import PUBLISHED
@@ -81,7 +82,7 @@ def test_the_page_lists_every_commit_that_contributed(done, plan, tmp_path):
     out, page = done
     shutil.copytree(out / "runs", tmp_path / "runs")
     file = tmp_path / "runs/runs/ncl-0/environment.json"
-    made = json.loads(file.read_text())
+    made = unsealed(json.loads(file.read_text()))
     file.write_text(json.dumps({**made, "commit": "abc1234", "resumed": [{"step": 3, "commit": "def5678"}]}))
     (tmp_path / "runs/done/supervised-fine-tuned-nce-seed-0.json").unlink()
     study = Study(dataclasses.replace(plan, ablation_epochs=1), tmp_path / "runs", tmp_path / "digits.md")

@@ -1,6 +1,6 @@
-import json
-
 """The glass-box classifier: scores that are sums, and edits of its weights."""
+
+import json
 
 import numpy as np
 import pandas as pd

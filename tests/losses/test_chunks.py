@@ -32,7 +32,9 @@ def test_value_and_gradients_equal_those_without_chunks(name):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5 * float(a.abs().max()))
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "info_nce" else pytest.mark.slow) for name in LOSSES]
+)
 def test_peak_memory_is_at_most_an_eighth_of_that_without_chunks(name):
     plain = peak_bytes(lambda: step(LOSSES[name], 4096, None))
     chunked = peak_bytes(lambda: step(LOSSES[name], 4096, 128))

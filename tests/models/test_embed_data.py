@@ -193,6 +193,7 @@ def test_all_processes_end_with_the_error_of_the_one_that_failed(failing, run, t
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_leftovers_of_an_interrupted_run_are_removed(run, tmp_path):
     for rank in (0, 1, 2):
         stale = Features(np.ones((3, 24), np.float32), ids=[f"{rank}-{i}" for i in range(3)])

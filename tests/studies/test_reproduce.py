@@ -57,6 +57,7 @@ def test_notes_next_to_the_pictures_appear_at_the_top_of_the_page(done, plan, tm
     assert text.index(" side by side\n") < text.index("The images were **blue**.") < text.index("## Side by side")
 
 
+@pytest.mark.slow
 def test_an_activation_that_diverges_is_trained_again_with_a_tenth_of_the_learning_rate(tmp_path):
     study = Study(dataclasses.replace(PLAN, ablation_epochs=1), tmp_path / "runs", tmp_path / "digits.md")
     study.config = dataclasses.replace(study.config, lr=0.1)  # with exp, the loss overflows
@@ -78,6 +79,7 @@ def test_supervised_training_from_scratch_needs_no_run(done, plan, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_the_page_lists_every_commit_that_contributed(done, plan, tmp_path):
     out, page = done
     shutil.copytree(out / "runs", tmp_path / "runs")

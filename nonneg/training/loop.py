@@ -96,9 +96,7 @@ def train(
         on_first_process(lambda: run.record_broken(source.skipped))
         with _fastest_kernels(), _quiet_compiler(), _finalised_loggers(fabric):
             session = _start(run, network, source, classes, config, fabric, path)
-            if progress and fabric.is_global_zero:
-                _describe(session, memory)
-            _run(session, progress and fabric.is_global_zero, title)
+            _run(session, memory if progress and fabric.is_global_zero else None, title)
     return run.folder
 
 
@@ -134,14 +132,20 @@ def _start(
     return _Session(run, step, source, feed, data, classes, path, per_epoch, done)
 
 
-def _run(session: _Session, show: bool, title: str) -> None:
+def _run(session: _Session, memory: str | None, title: str) -> None:
+    """Run all epochs. `memory` is printed with what else is known before the first step; None prints nothing."""
     run, step, per_epoch, done = session.run, session.step, session.per_epoch, session.done
     config, fabric, network = step.config, step.fabric, step.model
     steps, warmup = config.epochs * per_epoch, config.warmup_epochs * per_epoch
+    if memory is not None:
+        _describe(session, memory)
     share = config.batch_size // fabric.world_size
     mine = slice(fabric.global_rank * share, (fabric.global_rank + 1) * share)
     network.train()
-    with epoch_progress(config.epochs, done / per_epoch, title, show) as bar, StopSignals(fabric.device) as stop:
+    with (
+        epoch_progress(config.epochs, done / per_epoch, title, memory is not None) as bar,
+        StopSignals(fabric.device) as stop,
+    ):
         for epoch in range(done // per_epoch, config.epochs):
             start, first = time.perf_counter(), done % per_epoch
             order = epoch_order(len(session.source), config.seed, epoch)[: per_epoch * config.batch_size]

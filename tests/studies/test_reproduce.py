@@ -38,6 +38,7 @@ def done(plan, tmp_path_factory):
     return out, reproduce(plan, out / "runs", out / "digits.md")
 
 
+@pytest.mark.slow  # a whole reproduction
 def test_the_page_has_every_section_and_every_picture_it_links(done):
     _, page = done
     text = page.read_text()
@@ -48,6 +49,7 @@ def test_the_page_has_every_section_and_every_picture_it_links(done):
     assert "| linear probe, encoder |" in text and "SEPIN@10" in text and "NCE + MLP" in text and "Not done" not in text
 
 
+@pytest.mark.slow  # a whole reproduction
 def test_notes_next_to_the_pictures_appear_at_the_top_of_the_page(done, plan, tmp_path):
     out, page = done
     for path in (page.with_suffix(""), out / "runs"):
@@ -72,6 +74,7 @@ def test_an_activation_that_diverges_is_trained_again_with_a_tenth_of_the_learni
     assert "| relu | — |" in text and "relu: all features died." in text
 
 
+@pytest.mark.slow  # a whole reproduction
 def test_supervised_training_from_scratch_needs_no_run(done, plan, tmp_path):
     out, page = done
     kept = json.loads((out / "runs/done/supervised-scratch-ce-seed-0.json").read_text())
@@ -105,6 +108,7 @@ def test_the_page_lists_every_commit_that_contributed(done, plan, tmp_path):
         reproduce(plan, tmp_path / "runs", tmp_path / "digits.md")
 
 
+@pytest.mark.slow  # a whole reproduction
 def test_only_missing_steps_are_repeated(done, plan, capfd):
     out, page = done
     before = {path.name: path.stat().st_mtime_ns for path in (out / "runs/done").iterdir()}
@@ -131,6 +135,7 @@ def test_damaged_figures_are_reported_by_file(step, done, plan, tmp_path):
             study.write_page()
 
 
+@pytest.mark.slow  # a whole reproduction
 def test_another_plan_in_the_same_folder_is_rejected(done, plan):
     out, page = done
     with pytest.raises(InputError, match="probe_epochs 1, not 2"):
@@ -150,6 +155,7 @@ def test_adding_seeds_keeps_finished_steps_and_repeats_the_matching(tmp_path):
         Study(PLAN, tmp_path, tmp_path / "page.md").claim(overwrite=False)
 
 
+@pytest.mark.slow  # a whole reproduction
 def test_a_fine_tuning_curve_that_was_not_stored_is_computed(done, plan):
     out, page = done
     study = Study(plan, out / "runs", page)
@@ -162,6 +168,7 @@ def test_a_fine_tuning_curve_that_was_not_stored_is_computed(done, plan):
         file.write_text(before)
 
 
+@pytest.mark.slow  # a whole reproduction
 def test_pictures_are_drawn_again_for_another_page(done, plan, tmp_path):
     out, page = done
     assert Study(plan, out / "runs", page).read(Step("pictures")) is not None
@@ -175,6 +182,7 @@ def test_a_page_written_by_something_else_is_not_overwritten(tmp_path):
     assert (tmp_path / "notes.md").read_text() == "mine" and not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow  # a whole reproduction
 def test_figures_of_the_paper_are_shown_next_to_measured_ones(done, tmp_path):
     out, _ = done
     runs = {

@@ -1,4 +1,6 @@
 import sys
+import warnings
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -32,3 +34,20 @@ def command(monkeypatch, capsys):
         return code, *capsys.readouterr()
 
     return run
+
+
+@pytest.fixture
+def never_waiting():
+    """A context in which waiting for the CUDA device is an error, except through events."""
+
+    @contextmanager
+    def context():
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype")
+            torch.cuda.set_sync_debug_mode("error")
+        try:
+            yield
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+    return context

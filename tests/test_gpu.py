@@ -65,28 +65,22 @@ def test_losses_are_finite_in_half_precision(name, dtype):
 
 
 @pytest.mark.parametrize("name", [name for name in LOSSES if name not in ("sup_con", "cross_entropy")])
-def test_losses_and_their_checks_never_wait_for_the_device(name):
+def test_losses_and_their_checks_never_wait_for_the_device(name, never_waiting):
     z1, z2 = pair("cuda")
     LOSSES[name](z1, z2).backward()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with never_waiting():
         LOSSES[name](z1, z2).backward()
         with pytest.raises(ValueError, match=r"z1|z2"):
             losses.info_nce(z1, z2[:10])
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
 
 
-def test_supervised_losses_never_wait_for_the_device():
+def test_supervised_losses_never_wait_for_the_device(never_waiting):
     z1, z2 = pair("cuda")
     labels = LABELS.cuda()
     weight = z2[:7].detach()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with never_waiting():
         losses.supervised.sup_con(z1, labels).backward()
         losses.supervised.cross_entropy(z1, labels, weight).backward()
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
 
 
 def test_a_very_large_batch_stays_under_8_gb():
@@ -209,18 +203,15 @@ def test_data_read_ahead_from_disk_gives_the_same_losses(tmp_path):
     assert disk == pytest.approx(device, abs=2e-2)  # rounding errors grow from epoch to epoch
 
 
-def test_lars_never_waits_for_the_device():
+def test_lars_never_waits_for_the_device(never_waiting):
     params = [torch.nn.Parameter(torch.randn(8, 8, device="cuda")), torch.nn.Parameter(torch.randn(8, device="cuda"))]
     optimiser = optimiser_of(params, load_recipe("cifar10"), torch.device("cuda"))
     for p in params:
         p.grad = torch.ones_like(p)
     optimiser.step()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with never_waiting():
         optimiser.step()
         set_learning_rate(optimiser, 0.2)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
 
 
 def test_embedding_equals_the_cpus():
@@ -234,7 +225,7 @@ def test_embedding_equals_the_cpus():
     np.testing.assert_array_equal(gpu.pixels, cpu.pixels)
 
 
-def test_embedding_waits_for_the_device_only_through_events():
+def test_embedding_waits_for_the_device_only_through_events(never_waiting):
     model = Model(ModelConfig("resnet18", Images(channels=3, stem="small"), features=64)).cuda()
     source = open_source(np.zeros((32, 32, 32, 3), np.uint8))
 
@@ -243,11 +234,8 @@ def test_embedding_waits_for_the_device_only_through_events():
         return [batch.layers["projector"].shape for batch in batches]
 
     embedded()
-    torch.cuda.set_sync_debug_mode("error")  # does not count waiting for events
-    try:
+    with never_waiting():  # does not count waiting for events
         assert embedded() == [(8, 64)] * 4
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

@@ -32,7 +32,7 @@ def main() -> None:
         _stop("stopped", 128 + signal.SIGINT)
     except BrokenPipeError:  # the reader has stopped reading, as head does
         _silence()
-        sys.exit(128 + signal.SIGPIPE)
+        sys.exit(128 + 13)  # SIGPIPE, a name that Windows lacks
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if error.filename is not None:

@@ -90,7 +90,7 @@ def match_folders(
     """
     writes = names or reorder
     if len(folders) < 2:
-        raise InputError(f"{len(folders)} features folders are given, expected at least two")
+        raise InputError("one features folder is given, expected at least two")
     if writes and len(folders) > 2:
         raise InputError(f"{len(folders)} features folders are given, expected two: the old one and the new one")
     if writes != (out is not None):

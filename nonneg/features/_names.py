@@ -85,16 +85,23 @@ class NameJournal:
         time = datetime.now(UTC).isoformat(timespec="seconds")
         namings = [Naming(self.codes, feature, name, author, time) for feature, name in checked_names(names).items()]
         text = "".join(json.dumps(sealed(asdict(naming))) + "\n" for naming in namings)
-        with os_errors_as_input_errors(self.path), self.path.open("a+b") as file:
+        with os_errors_as_input_errors(self.path), self.path.open("a+b", buffering=0) as file:
             with suppress(OSError):  # where nothing can be locked, writing is allowed
                 lock(file)
             now = self.current() if replaces else {}
             if any(now.get(feature, "") != name for feature, name in (replaces or {}).items()):
                 return False
             file.seek(0)
-            file.truncate(file.read().rfind(b"\n") + 1)  # remove an incomplete line
-            file.write(text.encode())
-            flush(file)
+            whole = file.read().rfind(b"\n") + 1
+            file.truncate(whole)  # remove an incomplete line
+            try:
+                remaining = memoryview(text.encode())
+                while remaining:
+                    remaining = remaining[file.write(remaining) :]
+                flush(file)
+            except OSError:  # such as a full disk: some of the lines may have been written
+                file.truncate(whole)
+                raise
             sync_folder(self.path.parent)
         return True
 

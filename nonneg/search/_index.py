@@ -169,6 +169,8 @@ class Index:
 
     def code(self, row: int) -> Array:
         """Return the stored code `(features,)` of a row in float64."""
+        if not 0 <= row < self._table.rows:
+            raise InputError(f"row is {row}, expected a row of the index, from 0 to {self._table.rows - 1}")
         everything = np.arange(self.features)
         values = self._engine.values(self._table, np.array([row], np.int64), everything)
         return np.asarray(values[0])

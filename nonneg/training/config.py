@@ -159,7 +159,7 @@ def load_recipe(recipe: str) -> TrainConfig:
     known = recipes()
     path = known.get(recipe, Path(recipe))
     if path.exists() and not path.is_file():
-        raise InputError(f"recipe {recipe} is not a regular file, expected a TOML file")  # a pipe would never end
+        raise InputError(f"recipe {recipe!r} is not a regular file, expected a TOML file")  # a pipe would never end
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

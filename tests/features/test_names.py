@@ -107,3 +107,21 @@ def test_features_are_named_on_a_file_system_without_locks(features, tmp_path, m
     monkeypatch.setattr(fcntl, "flock", fails)
     journal(features.save(tmp_path / "x.features")).record({1: "ears"})
     assert Features.load(tmp_path / "x.features").names[1] == "ears"
+
+
+def test_names_are_recorded_all_or_none_on_a_full_disk(features, tmp_path):
+    import resource
+
+    names = journal(features.save(tmp_path / "x.features"))
+    names.record({0: "wheels"})
+    before = names.current()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (names.path.stat().st_size + 300, limits[1]))  # fails like a full disk
+    try:
+        with pytest.raises(InputError, match="cannot be written: file too large"):
+            names.record({1: "doors", 2: "windows", 3: "roofs"})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert names.current() == before
+    names.record({1: "doors"})
+    assert names.current() == before | {1: "doors"}

@@ -123,6 +123,7 @@ def test_only_missing_steps_are_repeated(done, plan, capfd):
     assert [name for name in after if after[name] != before[name]] == ["supervised-fine-tuned-nce-seed-0.json"]
 
 
+@pytest.mark.slow  # a whole reproduction
 @pytest.mark.parametrize("step", ["cl-seed-0", "selection-ncl", "supervised-scratch-ce-seed-0", "matching", "pictures"])
 def test_damaged_figures_are_reported_by_file(step, done, plan, tmp_path):
     out, page = done

@@ -369,15 +369,12 @@ def test_an_untrusted_checkpoint_cannot_run_code(tmp_path):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_copying_a_checkpoint_to_the_host_does_not_wait_for_the_device():
+def test_copying_a_checkpoint_to_the_host_does_not_wait_for_the_device(never_waiting):
     weight = torch.zeros(2**26, device="cuda").view(2**13, 2, 64, 64).contiguous(memory_format=torch.channels_last)
     copy_to_host({"weight": weight})[1]()  # allocates the host's memory, which waits
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with never_waiting():
         copies, wait_for_copies = copy_to_host({"weight": weight, "random": torch.zeros(5)})
         weight.fill_(1)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
     wait_for_copies()
     assert not copies["weight"].any()
     assert copies["weight"].is_contiguous(memory_format=torch.channels_last)  # copied without reordering

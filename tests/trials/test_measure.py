@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from rich.console import Console
+from sklearn.datasets import load_digits
 
 from nonneg import Features, InputError, train
 from nonneg.evaluate import Figure, Measured, Measurement, linear_probe
@@ -29,9 +30,13 @@ def clusters(seed: int, samples: int = 400, noise: float = 0.4) -> Features:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """CL and NCL, two seeds each, trained for a few epochs."""
+    """CL and NCL, two seeds each, trained on some of the digits for a few epochs."""
     folder = tmp_path_factory.mktemp("runs")
-    recipe = dataclasses.replace(load_recipe("digits"), epochs=6, warmup_epochs=1, accelerator="cpu")
+    images, labels = load_digits(n_class=6, return_X_y=True)
+    images = (images.reshape(-1, 8, 8) * 255 / 16).astype(np.uint8)
+    few = folder / "few.npz"
+    np.savez(few, x_train=images[:400], y_train=labels[:400], x_test=images[400:600], y_test=labels[400:600])
+    recipe = dataclasses.replace(load_recipe("digits"), data=str(few), epochs=12, warmup_epochs=1, accelerator="cpu")
     for seed in (0, 1):
         for name, rectify in (("cl", "none"), ("ncl", "relu")):
             config = dataclasses.replace(recipe, seed=seed, rectify=rectify)
@@ -173,13 +178,20 @@ def test_runs_of_several_seeds_share_a_column(runs):
 
 def test_all_parts_of_a_run_are_measured(runs):
     # The shapes are in colour and larger than the digits that the run was trained on: they are converted.
-    options = {"probe_epochs": 1, "fine_tune_epochs": 1, "transfer_to": ["digits", "shapes"], "shifted_to": ["digits"]}
+    own = f"{runs}/few.npz"
+    options = {"probe_epochs": 1, "fine_tune_epochs": 1, "transfer_to": [own, "shapes"], "shifted_to": [own]}
     found = measure(f"{runs}/ncl-0", parts=PARTS, progress=False, **options)
     keys = {key for key, layer in found.rows if layer == "encoder"}
     assert keys >= {"sepin_at_1", "corruptions", "corruption_fog", "augmented_probe", "fine_tuning", "neighbours"}
-    assert keys >= {"probe_0.01_of_labels", "probe_0.9_random", "transfer_digits", "transfer_shapes", "shifted_digits"}
+    assert keys >= {
+        "probe_0.01_of_labels",
+        "probe_0.9_random",
+        "transfer_few.npz",
+        "transfer_shapes",
+        "shifted_few.npz",
+    }
     # Transfer to the run's own data fits the same probe; shifting to it evaluates on the same samples.
-    for key in ("transfer_digits", "shifted_digits"):
+    for key in ("transfer_few.npz", "shifted_few.npz"):
         assert found.values("ncl-0", (key, "encoder")) == found.values("ncl-0", ("probe", "encoder"))
     corrupted = found.values("ncl-0", ("corruptions", "encoder"))[0]
     assert corrupted < found.values("ncl-0", ("probe", "encoder"))[0]

@@ -90,9 +90,9 @@ def match_folders(
     """
     writes = names or reorder
     if len(folders) < 2:
-        raise InputError("one features folder is given, expected at least two")
+        raise InputError(f"features folders given: {len(folders)}, expected at least two")
     if writes and len(folders) > 2:
-        raise InputError(f"{len(folders)} features folders are given, expected two: the old one and the new one")
+        raise InputError(f"features folders given: {len(folders)}, expected two: the old one and the new one")
     if writes != (out is not None):
         if writes:
             raise InputError("--out is missing, expected a folder to write the new features to")

@@ -221,13 +221,13 @@ def test_the_command_writes_renamed_and_reordered_features(nonneg, tmp_path, aga
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "0 features folders"),
-        (("a",), "1 features folders"),
+        ((), "features folders given: 0"),
+        (("a",), "features folders given: 1"),
         (("a", "nowhere"), "nowhere"),
         (("a", "rows"), "0 ids in common"),
         (("a", "b", "--reorder"), "--out is missing"),
         (("a", "b", "--out", "new"), "--out is new"),
-        (("a", "b", "c", "--reorder", "--out", "new"), "3 features folders"),
+        (("a", "b", "c", "--reorder", "--out", "new"), "features folders given: 3"),
         (("a", "b", "--least", "2"), "least is 2.0"),
         (("a", "b", "--least", "nan"), "least is nan"),
     ],

@@ -161,7 +161,14 @@ def test_auto_records_the_step_as_a_graph_and_hides_the_compilers_advice(tmp_pat
 
 def test_a_share_is_kept_in_every_path(tmp_path):
     config = dataclasses.replace(
-        SHORT, standardise=True, share=0.1, dense_weight=0.5, temperature=0.1, epochs=20, precision="bf16-mixed"
+        SHORT,
+        standardise=True,
+        first_share=0.5,
+        share=0.1,
+        dense_weight=0.5,
+        temperature=0.1,
+        epochs=20,
+        precision="bf16-mixed",
     )
     for path in ("off", "forward", "graph"):
         last = read_log(train(dataclasses.replace(config, compile=path), tmp_path / path, progress=False))[-1]

@@ -20,11 +20,13 @@ from nonneg.processes import launched_processes
 
 
 def train(recipe: Annotated[str, tyro.conf.Positional]) -> None:
-    """Train a recipe or a TOML file. Every field can be set: see nonneg train digits --help.
+    """Train a recipe or a TOML file; for your own images: nonneg train images --data FOLDER.
+
+    Every field can be set: see nonneg train images --help.
 
     Args:
-        recipe: digits, shapes, cifar10, cifar100, imagenet100, cifar10-supervised, cifar100-supervised,
-            imagenet100-supervised, or the path of a TOML file.
+        recipe: images, digits, shapes, cifar10, cifar100, imagenet100, cifar10-supervised,
+            cifar100-supervised, imagenet100-supervised, or the path of a TOML file.
     """
     _train(recipe, [])
 
@@ -50,7 +52,7 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
 
 def _train(recipe: str, arguments: list[str]) -> None:
     """Read the recipe, then parse the other arguments: their defaults come from the recipe."""
-    from nonneg.training import TrainConfig, load_recipe
+    from nonneg.training import ADAPTING, TrainConfig, adapted, load_recipe
     from nonneg.training import train as run_training
 
     start = load_recipe(recipe)
@@ -71,9 +73,15 @@ def _train(recipe: str, arguments: list[str]) -> None:
         """
         return config, out, overwrite, tensorboard
 
-    parsed = _parse(settings, f"nonneg train {recipe}", _with_prefix(arguments, start.modality))
-    folder = run_training(*parsed[:2], overwrite=parsed[2], tensorboard=parsed[3])
-    if launched_processes().is_first:
+    arguments = _with_prefix(arguments, start.modality)
+    config, out, overwrite, tensorboard = _parse(settings, f"nonneg train {recipe}", arguments)
+    is_first = launched_processes().is_first
+    if recipe in ADAPTING:
+        config, sentence = adapted(config, _names_given(arguments), progress=is_first)
+        if is_first:
+            print(sentence, file=sys.stderr)
+    folder = run_training(config, out, overwrite=overwrite, tensorboard=tensorboard)
+    if is_first:
         print(f"Trained: {folder}")
 
 
@@ -96,6 +104,13 @@ def _with_prefix(arguments: list[str], modality: Any) -> list[str]:
     own = {field.name.replace("_", "-") for field in dataclasses.fields(modality)}
     options = re.compile(rf"--(no-)?({'|'.join(map(re.escape, own))})(?=[.=]|$)") if own else re.compile("$^")
     return [options.sub(lambda m: f"--modality.{m[1] or ''}{m[2]}", argument) for argument in arguments]
+
+
+def _names_given(arguments: list[str]) -> set[str]:
+    """Return the names of the settings that the arguments set; `--modality.views.size` sets `views`."""
+    options = (argument.split("=")[0] for argument in arguments if argument.startswith("--"))
+    paths = (option.removeprefix("--").removeprefix("modality.").removeprefix("no-") for option in options)
+    return {path.split(".")[0].replace("-", "_") for path in paths}
 
 
 def run(arguments: list[str]) -> None:

@@ -122,6 +122,17 @@ class Modality:
         """Return something to show for each of these samples: arguments `pixels`, `media` or `texts` of `Features`."""
         return {}
 
+    # For recipes that adapt to the data
+
+    def adapted(self, data: Any, on_gpu: bool) -> dict[str, Any]:
+        """Return settings that suit the data, of the modality or of the whole config, by name.
+
+        Args:
+            data: as for `open`.
+            on_gpu: whether the network is trained on a GPU.
+        """
+        return {}
+
     # For evaluation
 
     def with_light_views(self) -> Self:

@@ -46,6 +46,7 @@ class NonNegative(nn.Module):
 
     Attributes:
         threshold: `(features,)`, the thresholds, saved in the `state_dict`; only with a share.
+        target: the share that thresholds aim at now, a scalar tensor; `target.fill_(0.5)` raises it for a while.
         group: the processes that share a batch, all with the same number of rows; None for this process alone.
 
     Shape:
@@ -60,6 +61,7 @@ class NonNegative(nn.Module):
     """
 
     threshold: Tensor
+    target: Tensor
 
     def __init__(
         self, kind: str = "relu", k: int | None = None, share: float | None = None, features: int | None = None
@@ -82,6 +84,7 @@ class NonNegative(nn.Module):
             # Where the threshold would be if features had a normal distribution.
             first = NormalDist().inv_cdf(1 - share)
             self.register_buffer("threshold", torch.full((features,), first))  # type: ignore[arg-type]
+            self.register_buffer("target", torch.tensor(float(share)), persistent=False)
         elif features is not None:
             raise ValueError(f"NonNegative: features is {features} without a share, expected None")
 
@@ -107,18 +110,18 @@ class NonNegative(nn.Module):
         # The old thresholds, because the update below changes them in place.
         y = _MAPS[self.kind](x - self.threshold.to(x.dtype, copy=True))
         if self.training:
-            self._update_threshold(y.detach(), self.share)
+            self._update_threshold(y.detach())
         return y
 
-    def _update_threshold(self, y: Tensor, share: float) -> None:
-        """Move each threshold by the difference between the share of rows on which its feature is active and `share`.
+    def _update_threshold(self, y: Tensor) -> None:
+        """Move each threshold by the share of rows on which its feature is active, minus the target.
 
         For features of variance 1, this closes about a tenth of the gap per step at a share of 5%.
         """
         rows = y.flatten(0, -2)
         count = len(rows) * (1 if self.group is None else self.group.size())
         active = total((rows > 0).sum(0, dtype=self.threshold.dtype), self.group) / count
-        self.threshold.add_(active - share)
+        self.threshold.add_(active - self.target)
 
     def extra_repr(self) -> str:
         return self._label()

@@ -1,4 +1,4 @@
-"""Optimisers by name, and the schedule of the learning rate."""
+"""Optimisers by name, and the schedules of the learning rate and of the share of active samples."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -10,6 +10,8 @@ from torch.optim import SGD, AdamW, Optimizer
 
 from nonneg.training._recorded import compiled
 from nonneg.training.config import TrainConfig
+
+_FALLING = 0.8  # the part of training in which the share falls
 
 
 class LARS(Optimizer):
@@ -111,3 +113,12 @@ def learning_rate(config: TrainConfig, step: int, steps: int, warmup: int) -> fl
     if step < warmup:
         return config.lr * (step + 1) / warmup
     return config.lr * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
+
+
+def active_share(config: TrainConfig, step: int, steps: int) -> float:
+    """Return the share of samples on which features are to be active at a step: it falls by the same factor each step.
+
+    Sparse from the start, features compete before they mean anything, and the encoder learns less.
+    """
+    done = min(1.0, step / (_FALLING * steps))
+    return float((config.first_share or config.share) ** (1 - done) * config.share**done)

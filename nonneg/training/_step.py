@@ -58,17 +58,22 @@ class Step:
         self.dtype = torch.float64 if config.precision == "64-true" else torch.float32
         self.last_features: Tensor | None = None
         model.modality.to(fabric.device)
+        self.target: Tensor | None = None  # the share of samples on which features are to be active
         for layer in model.projector:
             if isinstance(layer, NonNegative | Standardise):
                 layer.group = self.group
-        layers = _Layers(model)
+            if isinstance(layer, NonNegative) and layer.share is not None:
+                self.target = layer.target
+        layers = Layers(model)
         # Compiled as a module: Fabric can wrap modules for several processes.
         wrapped: Any = torch.compile(layers, dynamic=False) if path == "forward" else layers
         self.layers, self.optimiser = fabric.setup(wrapped, optimiser)
         self._run: Callable[[Batch], None] = _Graph(self, layers) if path == "graph" else self._run_eagerly
 
-    def __call__(self, batch: Batch, epoch: int, lr: float) -> None:
+    def __call__(self, batch: Batch, epoch: int, lr: float, share: float) -> None:
         set_learning_rate(self.optimiser, lr)
+        if self.target is not None:
+            self.target.fill_(share)
         self.epoch.fill_(epoch)
         try:
             self._run(batch)
@@ -85,12 +90,12 @@ class Step:
         half = _AUTOCAST.get(config.precision)
         with torch.autocast(self.fabric.device.type, half, enabled=half is not None):
             h, dense, z, head = layers(views)
-        loss, weight = self._loss(z, labels, head), config.dense_weight
+        loss, weight = self._loss(z, labels, head, config.temperature), config.dense_weight
         if weight:
-            loss = (1 - weight) * loss + weight * self._loss(dense, labels, head)
+            loss = (1 - weight) * loss + weight * self._loss(dense, labels, head, config.dense_temperature)
         return Outcome(loss, h.detach(), z.detach(), labels)
 
-    def _loss(self, z: Tensor, labels: Tensor | None, head: Tensor | None) -> Tensor:
+    def _loss(self, z: Tensor, labels: Tensor | None, head: Tensor | None, temperature: float) -> Tensor:
         """Compute the loss of features `(views, features)`: first views of all samples, then second views."""
         config, group = self.config, self.group
         if config.loss == "cross_entropy":
@@ -98,10 +103,10 @@ class Step:
             return losses.supervised.cross_entropy(z, labels, head, rectify_weight=False)
         if config.loss == "sup_con":
             assert labels is not None
-            return losses.supervised.sup_con(z, labels, config.temperature, group=group)
+            return losses.supervised.sup_con(z, labels, temperature, group=group)
         z1, z2 = z.chunk(2)
         if config.loss == "info_nce":
-            return losses.info_nce(z1, z2, config.temperature, group=group)
+            return losses.info_nce(z1, z2, temperature, group=group)
         return getattr(losses, config.loss)(z1, z2, group=group)  # type: ignore[no-any-return]
 
     def _run_eagerly(self, batch: Batch) -> None:
@@ -150,7 +155,7 @@ def step_bytes(network: Model, source: Source, config: TrainConfig, processes: i
     return round(_STATES * weights + _WIDTHS[config.precision] * sum(kept.values()))
 
 
-class _Layers(nn.Module):
+class Layers(nn.Module):
     """The model as it is wrapped and compiled: from views to all layers, and the classifier's weight if it has one.
 
     Everything that needs a gradient must go through this forward pass: several processes synchronise nothing else.

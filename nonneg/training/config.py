@@ -58,9 +58,13 @@ class TrainConfig:
     """Scale each feature to mean 0 and variance 1 over the batch, before the rectifier."""
     share: float = 0.0
     """Share of samples on which each feature is kept active, for rectify relu and rep_relu; 0 for no control."""
+    first_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share at the start of training, which falls to `share` over the first 80% of the steps; 0 to start there."""
     dense_weight: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Weight of the same loss on the features before the rectifier, which keeps the encoder as accurate as without a
     rectifier; the loss on the rectified features has the remaining weight."""
+    dense_temperature: Annotated[float, Field(gt=0)] = 0.1
+    """Temperature of that loss before the rectifier, for info_nce and sup_con."""
 
     optimiser: Literal["adamw", "sgd", "lars"] = "adamw"
     """The algorithm that updates the weights."""
@@ -100,6 +104,9 @@ class TrainConfig:
         if self.dense_weight and (self.rectify == "none" or self.loss == "cross_entropy"):
             found = f"dense_weight is {self.dense_weight} with rectify {self.rectify!r} and loss {self.loss!r}"
             raise InputError(f"{found}, expected 0 for rectify none and for cross_entropy")
+        if self.first_share and not 0 < self.share <= self.first_share:
+            found = f"first_share is {self.first_share} with share {self.share}"
+            raise InputError(f"{found}, expected 0, or at least a share above 0")
         # A network that cannot be built is reported before any data is read.
         self.model(self.modality, classes=2 if self.loss == "cross_entropy" else 0)
 

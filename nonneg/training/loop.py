@@ -20,8 +20,9 @@ from nonneg.modalities.own import Own, source_of
 from nonneg.models import OWN_ENCODER, Model, output_width
 from nonneg.processes import launched_processes, on_first_process
 from nonneg.training._checks import check_features_alive, check_finite, check_weights, stop_if
-from nonneg.training._feed import needed_memory, open_feed
-from nonneg.training._optimisers import learning_rate, optimiser_of
+from nonneg.training._estimate import estimated_seconds, in_words
+from nonneg.training._feed import LoadedViews, needed_memory, open_feed
+from nonneg.training._optimisers import active_share, learning_rate, optimiser_of
 from nonneg.training._progress import EpochProgress, epoch_progress, print_line
 from nonneg.training._resume import fingerprint, restore_state, save_state
 from nonneg.training._run import BOARD, RunFolder
@@ -31,6 +32,7 @@ from nonneg.training._watch import MOST_CLASSES, Watch
 from nonneg.training.config import TrainConfig
 from nonneg.validation import check_type
 
+_FEWEST_STEPS = 50  # for which the time is worth estimating
 _PATHS = {
     "graph": "compiled, the whole step replayed as one CUDA graph",
     "forward": "the forward pass compiled",
@@ -150,7 +152,7 @@ def _run(session: _Session, memory: str | None, title: str) -> None:
             start, first = time.perf_counter(), done % per_epoch
             order = epoch_order(len(session.source), config.seed, epoch)[: per_epoch * config.batch_size]
             for batch in session.feed.batches(order.view(per_epoch, config.batch_size)[first:, mine], epoch):
-                step(batch, epoch, learning_rate(config, done, steps, warmup))
+                step(batch, epoch, learning_rate(config, done, steps, warmup), active_share(config, done, steps))
                 done += 1
                 bar.move_to(done / per_epoch)
                 stopped = stop.agreed(done)
@@ -210,6 +212,7 @@ def _describe(session: _Session, memory: str) -> None:
     print_line(f"Data: {len(session.source):,} {kind}{size}, {session.feed.where}.")
     print_line(f"Step: {_PATHS[session.path]}; {config.precision}, {fabric.world_size} x {fabric.device.type}.")
     print_line(f"Memory: {memory}.")
+    _describe_time(session)
     if session.step.watch.classes < session.classes:
         print_line(
             f"Labels: up to {session.classes - 1:,}; with more than {MOST_CLASSES:,} classes the log has neither a"
@@ -217,6 +220,17 @@ def _describe(session: _Session, memory: str) -> None:
         )
     if session.run.resumes:
         print_line(f"Resuming after {session.done:,} of {config.epochs * session.per_epoch:,} steps.")
+
+
+def _describe_time(session: _Session) -> None:
+    """Print how long the run will take, unless views come from loader processes, which decide the speed."""
+    step, remaining = session.step, session.step.config.epochs * session.per_epoch - session.done
+    if isinstance(session.feed, LoadedViews) or remaining < _FEWEST_STEPS:
+        return
+    rows = torch.arange(step.config.batch_size // step.fabric.world_size)[None]
+    seconds = estimated_seconds(step, next(session.feed.batches(rows, 0)), remaining, session.path)
+    if seconds is not None:
+        print_line(f"Time: about {in_words(seconds)}.")
 
 
 @contextmanager

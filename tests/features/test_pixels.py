@@ -85,7 +85,7 @@ print(peak() - before)
 taken.media(0)
 """
     done = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True, check=True)
-    assert float(done.stdout) < 40  # MB; the pixels have 90
+    assert float(done.stdout) < 70  # MB, most of them imports; the pixels have 90
 
 
 def test_a_card_shows_pixels_as_png(features):

@@ -350,7 +350,7 @@ CASES = [
     case("select x.features --keep 2 --out theirs", "theirs"),
     case("select x.features --test plain.features", "labels"),
     case("select x.features --test x.features --out plot.docx", "plot.docx"),
-    case("match x.features", "1 features"),
+    case("match x.features", "features folders given: 1"),
     case("match x.features nowhere", "nowhere"),
     case("match x.features plain.features --least 2", "least is 2"),
     case("match x.features damaged.features", "damaged.features"),

@@ -46,6 +46,8 @@ def test_every_recipe_is_the_same_after_writing_and_loading_it(name, tmp_path):
         ("dense_weight = 0.5\nrectify = 'none'", "dense_weight is 0.5.*rectify 'none'"),
         ("dense_weight = 0.5\nloss = 'cross_entropy'", "dense_weight is 0.5.*loss 'cross_entropy'"),
         ("dense_weight = 1.0", "dense_weight is 1.0"),
+        ("first_share = 0.5", "first_share is 0.5 with share 0.0"),
+        ("first_share = 0.1\nshare = 0.2\nstandardise = true", "first_share is 0.1 with share 0.2"),
         ("[modality.views]\nnoise = -1.0", r"views\.noise is -1\.0.*0"),
         ("[modality.views]\nscale = 1.0", r"views\.scale is 1\.0.*less than 1"),
         ("seed = 4294967296", "seed is 4294967296.*4294967295"),
@@ -82,7 +84,7 @@ def test_the_choices_in_the_config_are_those_that_exist():
 
 def test_a_pipe_as_recipe_is_an_error_instead_of_a_wait(tmp_path):
     os.mkfifo(tmp_path / "pipe.toml")
-    with pytest.raises(InputError, match=r"pipe\.toml is not a regular file"):
+    with pytest.raises(InputError, match=r"pipe\.toml' is not a regular file"):
         load_recipe(str(tmp_path / "pipe.toml"))
 
 

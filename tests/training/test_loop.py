@@ -1,4 +1,5 @@
 import dataclasses
+import itertools
 import json
 import math
 import os
@@ -325,10 +326,25 @@ def test_a_share_keeps_every_feature_alive_and_is_in_use_in_evaluation(tmp_path)
     assert np.all((shares > 0.02) & (shares < 0.3))
 
 
+def test_a_share_falls_from_the_first_one_over_most_of_training(tmp_path):
+    config = load_recipe("digits").replace(
+        epochs=20, warmup_epochs=2, standardise=True, first_share=0.5, share=0.05, features=64
+    )
+    active = [1 - line["sparsity"] for line in read_log(train(config, tmp_path / "run", progress=False))]
+    assert 0.3 < active[1] < 0.5 and active[-1] == pytest.approx(0.05, abs=0.01)
+    assert all(after < before + 0.01 for before, after in itertools.pairwise(active[1:]))
+    assert active[7] == pytest.approx(0.5 * 0.1 ** (7.5 / 16), abs=0.05)  # the same factor each step
+
+
 def test_the_loss_before_the_rectifier_has_its_weight(tmp_path):
-    """With one epoch of one step at lr 0, the logged loss is the weighted mean of the losses on both sides."""
-    base = load_recipe("digits").replace(
-        epochs=1, warmup_epochs=0, batch_size=64, lr=1e-12, standardise=True, features=32, precision="64-true"
+    """With one epoch of one step at lr 0, the logged loss is the weighted mean of the losses on both sides.
+
+    Each side has its own temperature.
+    """
+    base = (
+        load_recipe("digits")
+        .replace(epochs=1, warmup_epochs=0, batch_size=64, lr=1e-12, standardise=True, features=32, precision="64-true")
+        .replace(temperature=0.3, dense_temperature=0.15)
     )
     source = open_source("digits").take(np.arange(64))
 
@@ -336,6 +352,6 @@ def test_the_loss_before_the_rectifier_has_its_weight(tmp_path):
         return read_log(train(config, tmp_path / name, source=source, progress=False))[0]["loss"]
 
     losses = {weight: loss(base.replace(dense_weight=weight), str(weight)) for weight in (0.0, 0.25, 0.75)}
-    plain = loss(base.replace(rectify="none"), "none")
+    plain = loss(base.replace(rectify="none", temperature=0.15), "none")
     for weight in (0.25, 0.75):
         assert losses[weight] == pytest.approx((1 - weight) * losses[0.0] + weight * plain, rel=1e-5)

@@ -49,7 +49,14 @@ class Stopping(CSVLogger):
 RUNS = {
     "sgd": {"optimiser": "sgd", "lr": 0.3},
     "lars": {"optimiser": "lars", "lr": 0.4},
-    "share": {"standardise": True, "share": 0.3, "dense_weight": 0.5, "optimiser": "sgd", "lr": 0.03},
+    "share": {
+        "standardise": True,
+        "first_share": 0.5,
+        "share": 0.3,
+        "dense_weight": 0.5,
+        "optimiser": "sgd",
+        "lr": 0.03,
+    },
     "sup_con": {"loss": "sup_con"},
     "spectral": {"loss": "spectral", "lr": 0.001, "optimiser": "sgd"},
     "barlow_twins": {"loss": "barlow_twins", "lr": 0.001},

@@ -18,10 +18,12 @@ from nonneg.modalities._modality import Modality, register
 from nonneg.modalities._source import Source
 from nonneg.modalities.images.corruptions import KINDS, SEVERITIES, corrupted_source
 from nonneg.modalities.images.encoders import Input, build_encoder, check_encoder
-from nonneg.modalities.images.sources import MOST_BYTES, MixedSizesError, decode_image, open_source
+from nonneg.modalities.images.sources import MOST_BYTES, MixedSizesError, decode_image, open_source, typical_side
 from nonneg.modalities.images.views import ViewConfig, grey, random_views, resize
 
 _PREVIEW_SIDE = 96
+_TINY, _SMALL_NETWORK, _SMALL_STEM = 20, 48, 96  # the longest sides that suit convnet_8, convnet_24 and a small stem
+_GPU_VIEWS, _CPU_VIEWS = 128, 32  # sides of the views of larger images
 _SMALL_SIDE = 64
 
 
@@ -145,6 +147,24 @@ class Images(Modality):
             small = F.interpolate(large, size, mode="bilinear", antialias=True)
             images = small.permute(0, 2, 3, 1).contiguous().numpy()
         return {"pixels": images}
+
+    def adapted(self, data: Any, on_gpu: bool) -> dict[str, Any]:
+        """Choose an encoder and a size of the images that it sees.
+
+        A ResNet takes 50 times the time of a small network, which only a GPU has. Images of up to 96 pixels keep their
+        size, and a ResNet reads them with the stem for small images. Photographs are cached a quarter larger than
+        their views, so that small crops stay sharp.
+        """
+        side = min(data.samples.shape[1:3]) if isinstance(data, Source) else typical_side(data)
+        smallest = _SMALL_NETWORK if not on_gpu else _SMALL_STEM
+        views = side if side <= smallest else _GPU_VIEWS if on_gpu else _CPU_VIEWS
+        encoder = "resnet18" if on_gpu else "convnet_8" if views < _TINY else "convnet_24"
+        return {
+            "encoder": encoder,
+            "stem": "small" if on_gpu and views <= _SMALL_STEM else "standard",
+            "image_size": 0 if views == side else round(1.25 * views),
+            "views": replace(self.views, size=0 if views == side else views),
+        }
 
     def with_light_views(self) -> Self:
         """Use random resized crops and horizontal flips, as papers do for linear probes."""

@@ -2,6 +2,6 @@
 
 from nonneg.modalities.images.sources._collection import MixedSizesError
 from nonneg.modalities.images.sources._decode import MOST_BYTES, decode_image
-from nonneg.modalities.images.sources._open import open_source
+from nonneg.modalities.images.sources._open import open_source, typical_side
 
-__all__ = ["MOST_BYTES", "MixedSizesError", "decode_image", "open_source"]
+__all__ = ["MOST_BYTES", "MixedSizesError", "decode_image", "open_source", "typical_side"]

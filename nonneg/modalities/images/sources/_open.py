@@ -1,5 +1,6 @@
 """`open_source`: recognises the kind of data and opens it."""
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,12 +19,14 @@ from nonneg.modalities.images.sources._bundled import digits, shapes
 from nonneg.modalities.images.sources._cache import open_cached
 from nonneg.modalities.images.sources._cifar import cifar
 from nonneg.modalities.images.sources._collection import Collection
+from nonneg.modalities.images.sources._decode import shorter_side
 from nonneg.modalities.images.sources._folder import Folder, holds_image
 from nonneg.modalities.images.sources._huggingface import HuggingFace, is_dataset
 from nonneg.modalities.images.sources._parquet import Parquet, holds_encoded_images, parquet_files
 from nonneg.modalities.images.sources._tar import Tar, is_tar
 
 _BUNDLED: dict[str, Callable[[str], Source]] = {"digits": digits, "shapes": shapes}
+_FIRST = 100  # images that are looked at to learn their size
 _ACCEPTED = (
     "a folder of images (in class folders or flat), a tar of one, Parquet files with an image column, "
     "a .npy or .npz of uint8 images, or CIFAR's binary version"
@@ -69,6 +72,26 @@ def open_source(
         if isinstance(found, Source):
             return found
         return open_cached(found, image_size, skip_broken, progress, cache)
+
+
+def typical_side(data: str | Path | Any) -> int:
+    """Return the median length of the shorter side of the first images, without decoding them.
+
+    Example:
+        >>> typical_side("digits")
+        8
+    """
+    with _printable_errors():
+        found = _open(data, "train")
+        if isinstance(found, Source):
+            return int(min(found.samples.shape[1:3]))
+        if isinstance(found, Tar):  # it would be read from start to end to be listed
+            first = found.first(_FIRST)
+        else:
+            found.listing()
+            first = found.read(0)
+        sides = [side for image in itertools.islice(first, _FIRST) if (side := shorter_side(image))]
+    return int(np.median(sides)) if sides else 0
 
 
 @contextmanager

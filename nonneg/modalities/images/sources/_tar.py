@@ -1,5 +1,6 @@
 """A tar of image files, read as a stream: nothing is extracted, and no link or path inside is followed."""
 
+import itertools
 import os
 import tarfile
 from collections.abc import Iterator
@@ -65,6 +66,12 @@ class Tar:
         labels, names = classes([below[path] for path in chosen], elsewhere, str(self._path))
         name = f"{short_name(self._path)}/{part or self._split}"
         return Listing(name, unique_ids(str(path) for path in chosen), labels, names)
+
+    def first(self, count: int) -> Iterator[bytes | BrokenImageError]:
+        """Yield up to so many images from the start of the tar, of any split, without listing it."""
+        contents = (content for path, content in members(self._path) if looks_like_image(path.name))
+        for content in itertools.islice(contents, count):
+            yield content() if content.bytes <= MOST_BYTES else too_long(content.bytes)
 
     def read(self, start: int) -> Iterator[bytes | BrokenImageError]:
         wanted = iter(self._members[start:])

@@ -60,6 +60,7 @@ class Setting:
         features, hidden: width of the projector's output and of its hidden layer; hidden 0: one linear layer.
         hidden_norm: whether the hidden layer has batch norm.
         temperature: of InfoNCE.
+        dense_temperature: of the loss before the rectifier.
     """
 
     rectify: Literal["none", "rep_relu", "threshold", "share", "top_k"]
@@ -77,6 +78,7 @@ class Setting:
     hidden: int = 2048
     hidden_norm: bool = False
     temperature: float = 0.1
+    dense_temperature: float = 0.1
 
     def level_at(self, progress: float) -> float:
         """Return the threshold, share or number of entries after this part of training, from 0 to 1."""
@@ -180,6 +182,14 @@ SETTINGS = {
     "fall0.03-gelu-dense-2048": _plain(0.03, dense=True),
     "fall0.05-dense-2048": _plain(0.05, gelu_gradient=False, dense=True),
     "share0.05-dense-2048": Setting("share", 0.05, features=2048, dense=True),
+    # The third round; without tau, both losses have a temperature of 0.1.
+    "fall0.03-dense-2048": _plain(0.03, gelu_gradient=False, dense=True),
+    "fall0.02-dense-2048": _plain(0.02, gelu_gradient=False, dense=True),
+    "share0.03-dense-2048": Setting("share", 0.03, features=2048, dense=True),
+    "fall0.03-dense": _plain(0.03, features=512, gelu_gradient=False, dense=True),
+    "fall0.03-dense-2048-tau0.2": _plain(0.03, gelu_gradient=False, dense=True, temperature=0.2),
+    "fall0.03-dense-2048-tau0.4": _plain(0.03, gelu_gradient=False, dense=True, temperature=0.4),
+    "fall0.05-dense-tau0.4": _plain(0.05, features=512, gelu_gradient=False, dense=True, temperature=0.4),
 }
 
 
@@ -246,12 +256,13 @@ class Network(nn.Module):
     def loss(self, h: Tensor, setting: Setting, level: Tensor, leak: Tensor | None) -> Tensor:
         """Return InfoNCE of the features, averaged with those that the setting adds."""
         _, z, y = self.project(h, level, leak)
-        outputs = [y]
+        losses = [info_nce(*y.chunk(2), setting.temperature)]
         if setting.dense:
-            outputs.append(self.dense(z, level))
+            losses.append(info_nce(*self.dense(z, level).chunk(2), setting.dense_temperature))
         if setting.also:
-            outputs.append(self.also(z, torch.full_like(level, setting.also)))
-        return torch.stack([info_nce(*output.chunk(2), setting.temperature) for output in outputs]).mean()
+            also = self.also(z, torch.full_like(level, setting.also))
+            losses.append(info_nce(*also.chunk(2), setting.temperature))
+        return torch.stack(losses).mean()
 
 
 def encode(encoder: nn.Module, images: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ _LEAST_FEATURES = 256
 _SAMPLES_PER_FEATURE = 16
 _LEAST_ACTIVE = 8  # samples on which a feature is to be active
 # Samples that a network sees in training, all epochs together: 100 epochs of CIFAR on a GPU, minutes on two cores.
-_SEEN = {"gpu": 5_000_000, "cpu": 200_000}
+_SEEN = {"gpu": 5_000_000, "cpu": 400_000}
 _EPOCHS = (10, 100, 800)  # at least; what millions of samples get on a GPU, if that is few enough; at most
 _MOST_SEEN = 100_000_000
 
@@ -42,7 +42,7 @@ def adapted(config: TrainConfig, given: Collection[str] = (), progress: bool = T
         >>> from nonneg.training import load_recipe
         >>> config, sentence = adapted(load_recipe("images").replace(data="digits", accelerator="cpu"))
         >>> config.encoder, config.batch_size, config.epochs
-        ('convnet_8', 128, 143)
+        ('convnet_8', 128, 286)
     """
     on_gpu = config.accelerator == "cuda" or (config.accelerator == "auto" and torch.cuda.is_available())
     chosen = _without(config.modality.adapted(config.data, on_gpu), given)

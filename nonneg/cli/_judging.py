@@ -16,6 +16,7 @@ _By = Literal[
     "absolute-activation",
     "unrectified-activation",
     "variance",
+    "reconstruction",
     "mutual-information",
     "elimination",
     "sepin",

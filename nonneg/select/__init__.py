@@ -2,7 +2,15 @@
 
 from nonneg.select._folders import Selected, select_folder, sweep_folders
 from nonneg.select._keep import SELECTORS, keep, named_selector
-from nonneg.select._selectors import Elimination, ExpectedActivation, MutualInformation, RandomFeatures, Sepin, Variance
+from nonneg.select._selectors import (
+    Elimination,
+    ExpectedActivation,
+    MutualInformation,
+    RandomFeatures,
+    Reconstruction,
+    Sepin,
+    Variance,
+)
 from nonneg.select._sweep import Point, Sweep, sweep
 
 __all__ = [
@@ -12,6 +20,7 @@ __all__ = [
     "MutualInformation",
     "Point",
     "RandomFeatures",
+    "Reconstruction",
     "Selected",
     "Sepin",
     "Sweep",

@@ -12,7 +12,15 @@ from nonneg.evaluate import aligned
 from nonneg.features import Features
 from nonneg.labels import is_labelled
 from nonneg.select._scores import Array
-from nonneg.select._selectors import Elimination, ExpectedActivation, MutualInformation, RandomFeatures, Sepin, Variance
+from nonneg.select._selectors import (
+    Elimination,
+    ExpectedActivation,
+    MutualInformation,
+    RandomFeatures,
+    Reconstruction,
+    Sepin,
+    Variance,
+)
 
 # Name on the command line to a function of the number of features to keep and a seed.
 SELECTORS: Mapping[str, Callable[[int, int], Any]] = {
@@ -20,6 +28,7 @@ SELECTORS: Mapping[str, Callable[[int, int], Any]] = {
     "absolute-activation": lambda keep, seed: ExpectedActivation(keep, absolute=True),
     "unrectified-activation": lambda keep, seed: ExpectedActivation(keep, rectify=False),
     "variance": lambda keep, seed: Variance(keep),
+    "reconstruction": lambda keep, seed: Reconstruction(keep),
     "mutual-information": lambda keep, seed: MutualInformation(keep),
     "elimination": lambda keep, seed: Elimination(keep),
     "sepin": lambda keep, seed: Sepin(keep, random_state=seed),

@@ -21,12 +21,13 @@ _LINES = {
     "absolute-activation": ("#c9a227", "v"),
     "unrectified-activation": ("#9a5fb4", "D"),
     "variance": ("#3b7dd8", "s"),
+    "reconstruction": ("#2a9d9d", "P"),
     "mutual-information": ("#4c9f70", "^"),
     "elimination": ("#2f4b5c", "p"),
     "sepin": ("#b5484a", "X"),
     "random": ("#8a8f98", "o"),
 }
-_OTHER_LINES = (("#2a9d9d", "P"), ("#7a5c3e", "<"), ("#d064a0", ">"), ("#4a4e55", "*"))
+_OTHER_LINES = (("#7a5c3e", "<"), ("#d064a0", ">"), ("#4a4e55", "*"))
 _STYLE: dict[Any, Any] = {
     "font.size": 9,
     "font.family": "sans-serif",

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from nonneg import metrics
 from nonneg.errors import InputError
 from nonneg.select._elimination import elimination_ranks
+from nonneg.select._reconstruction import reconstruction_scores
 from nonneg.select._scores import Array, expected_activation, mutual_information, variance
 
 
@@ -125,6 +126,31 @@ class Variance(_Selector):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Score the features of `(samples, features)`, NumPy or CSR; `y` is ignored."""
         return self._kept_by(variance(self._validated(X)))
+
+
+class Reconstruction(_Selector):
+    """Keeps the features from which all others can best be computed linearly, chosen one by one.
+
+    Features that repeat others are left out, so that little of what a linear probe could use is lost.
+
+    Args:
+        n_features_to_select: number of features to keep.
+
+    Attributes:
+        scores_: `(features,)` order of choice: the first choice has the largest score.
+
+    Example:
+        >>> X = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 1.0]])  # the first two repeat each other
+        >>> Reconstruction(2).fit(X).get_support(indices=True)
+        array([0, 2])
+    """
+
+    def __init__(self, n_features_to_select: int = 512) -> None:
+        self.n_features_to_select = n_features_to_select
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Rank the features of `(samples, features)`, NumPy or CSR; `y` is ignored."""
+        return self._kept_by(reconstruction_scores(self._validated(X), int(self.n_features_to_select)))
 
 
 class RandomFeatures(_Selector):

@@ -15,6 +15,7 @@ from nonneg.select import (
     ExpectedActivation,
     MutualInformation,
     RandomFeatures,
+    Reconstruction,
     Sepin,
     Variance,
 )
@@ -49,6 +50,36 @@ def test_unrectified_activation_equals_that_of_features(codes):
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
 def test_variance_equals_numpys(codes, make):
     np.testing.assert_allclose(Variance(2).fit(make(codes)).scores_, codes.var(axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_reconstruction_chooses_what_explains_most_of_all_features(codes, make):
+    found = Reconstruction(5).fit(make(codes)).scores_
+    centred = codes - codes.mean(0)
+
+    def left(columns):
+        basis = np.linalg.qr(centred[:, columns])[0]
+        return np.square(centred - basis @ (basis.T @ centred)).sum()
+
+    expected: list[int] = []
+    for _ in range(5):
+        others = [feature for feature in range(8) if feature not in expected and codes[:, feature].any()]
+        expected.append(min(others, key=lambda feature: left([*expected, feature])))
+    np.testing.assert_array_equal(np.argsort(-found)[:5], expected)
+
+
+def test_reconstruction_leaves_out_repeated_and_constant_features(codes):
+    four = codes[:, np.flatnonzero(codes.any(0))[:4]]
+    repeated = np.hstack([np.ones((60, 3)), four, 0.5 * four, four.sum(1, keepdims=True) / 9])
+    kept = Reconstruction(4).fit_transform(repeated)  # four of them span all
+    assert kept.std(0).min() > 0 and np.linalg.matrix_rank(kept - kept.mean(0)) == 4
+    assert Reconstruction(9).fit(repeated).get_support().sum() == 9
+
+
+def test_a_covariance_that_does_not_fit_into_memory_is_an_error():
+    wide = sp.random_array((10, 10_000_000), density=1e-6, format="csr", rng=np.random.default_rng(0))
+    with pytest.raises(InputError, match="10,000,000 features, whose covariance takes 1,600,000 GB"):
+        Reconstruction(1).fit(wide)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
@@ -166,7 +197,9 @@ def test_elimination_keeps_the_first_of_equal_features():
         assert (scores[:6] > scores[6:]).all()
 
 
-@pytest.mark.parametrize("selector", [*PLAIN, Elimination(1)], ids=lambda selector: type(selector).__name__)
+@pytest.mark.parametrize(
+    "selector", [*PLAIN, Reconstruction(1), Elimination(1)], ids=lambda selector: type(selector).__name__
+)
 def test_selectors_pass_scikit_learns_estimator_checks(selector):
     check_estimator(selector, on_skip=None)
 

@@ -58,7 +58,7 @@ def test_all_selectors_that_differ_are_compared_by_default(labelled):
     found = sweep(train, test, progress=False)
     assert {point.keep for point in found.points} == {1, 2, 4, 8, 16}
     names = {point.by for point in found.points}
-    chosen = {"expected-activation", "variance", "mutual-information", "elimination", "random"}
+    chosen = {"expected-activation", "variance", "reconstruction", "mutual-information", "elimination", "random"}
     assert names == {*chosen, "all features"}
     signed = Features(train.codes - 0.1, labels=train.labels)
     names = {point.by for point in sweep(signed, signed, keep=[2], views=signed, progress=False).points}

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, overload
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -15,7 +17,9 @@ from nonneg.modalities import Modality, Source, as_tensors, map_arrays
 from nonneg.models._collect import features_of
 from nonneg.models._config import OWN_ENCODER, ModelConfig
 from nonneg.models._stream import Layer, Precision, check_layer
-from nonneg.rectify import NonNegative, Standardise
+from nonneg.rectify import NonNegative, Standardise, calibrate
+
+_CALIBRATION = 20_000  # samples
 
 
 class Model(nn.Module):
@@ -153,6 +157,22 @@ class Model(nn.Module):
             media=media,
         )
         return found if layer == "both" else found[layer]
+
+    def calibrate(self, source: Source) -> None:
+        """Make each feature active on its share of these samples, as `embed` sees them; for models with a share.
+
+        Uses at most 20,000 samples, spread over the source, and fewer with more than 4,096 features.
+        """
+        if not self.config.share:
+            return
+        *layers, standardise, rectifier = self.projector
+        assert isinstance(standardise, Standardise) and isinstance(rectifier, NonNegative)  # as `ModelConfig` demands
+        most = min(_CALIBRATION, _CALIBRATION * 4096 // self.config.features)
+        rows = np.unique(np.linspace(0, len(source) - 1, min(len(source), most)).astype(np.int64))
+        codes = self.embed(source.take(rows), "encoder", media=False).codes
+        h = torch.from_numpy(codes.toarray() if sp.issparse(codes) else np.array(codes)).to(standardise.mean)
+        with torch.no_grad():
+            calibrate(standardise, rectifier, nn.Sequential(*layers).eval()(h))
 
     def save(self, folder: str | Path) -> None:
         """Write `config.json`, `model.safetensors` and a model card, `README.md`."""

@@ -2,6 +2,6 @@
 
 from nonneg.rectify._maps import rep_relu, top_k
 from nonneg.rectify._non_negative import CONTROLS, KINDS, WITH_SHARE, NonNegative
-from nonneg.rectify._standardise import Standardise, folded
+from nonneg.rectify._standardise import Standardise, calibrate, folded
 
-__all__ = ["CONTROLS", "KINDS", "WITH_SHARE", "NonNegative", "Standardise", "folded", "rep_relu", "top_k"]
+__all__ = ["CONTROLS", "KINDS", "WITH_SHARE", "NonNegative", "Standardise", "calibrate", "folded", "rep_relu", "top_k"]

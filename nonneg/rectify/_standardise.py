@@ -13,7 +13,8 @@ _MOMENTUM, _EPSILON = 0.1, 1e-5
 class Standardise(nn.Module):
     """Scale each feature to mean 0 and variance 1 over all views of the batch: batch norm without parameters.
 
-    In training, the mean and variance are those of the batch; running averages replace them in evaluation. Unlike
+    In training, the mean and variance are those of the batch; running averages replace them in evaluation, so that the
+    first batches count as much as later ones and a short training is evaluated as it was trained. Unlike
     torch's synchronised batch norm, it also works on CPUs and in float64, where several processes give the result of
     one with the joint batch to rounding.
 
@@ -36,12 +37,14 @@ class Standardise(nn.Module):
 
     mean: Tensor
     variance: Tensor
+    batches: Tensor
 
     def __init__(self, features: int) -> None:
         super().__init__()
         self.group: dist.ProcessGroup | None = None
         self.register_buffer("mean", torch.zeros(features))
         self.register_buffer("variance", torch.ones(features))
+        self.register_buffer("batches", torch.zeros(()))
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.to(torch.promote_types(x.dtype, torch.float32))  # sums over a batch are too coarse in bf16
@@ -53,9 +56,38 @@ class Standardise(nn.Module):
         centred = x - mean
         variance = sum_over_processes(centred.flatten(0, -2).square().sum(0), self.group) / count
         with torch.no_grad():
-            self.mean.lerp_(mean.to(self.mean.dtype), _MOMENTUM)
-            self.variance.lerp_(variance.to(self.variance.dtype), _MOMENTUM)
+            self.batches.add_(1)
+            weight = self.batches.reciprocal().clamp(min=_MOMENTUM).to(self.mean.dtype)  # 1 for the first batch
+            self.mean.lerp_(mean.to(self.mean.dtype), weight)
+            self.variance.lerp_(variance.to(self.variance.dtype), weight)
         return centred * (variance + _EPSILON).rsqrt()
+
+
+@torch.no_grad()
+def calibrate(standardise: Standardise, rectifier: NonNegative, z: Tensor) -> None:
+    """Set the statistics and thresholds so that each feature is active on exactly its share of these samples.
+
+    In training both follow batches of random views; this sets them for the samples themselves, as evaluation sees them.
+
+    Args:
+        standardise: scales the features.
+        rectifier: follows it; has a share.
+        z: `(samples, features)`, input of `standardise`.
+
+    Example:
+        >>> standardise, rectifier = Standardise(2), NonNegative("relu", share=0.25, features=2)
+        >>> z = torch.tensor([[0.0, 9.0], [1.0, 7.0], [2.0, 8.0], [5.0, 6.0]])
+        >>> calibrate(standardise, rectifier, z)
+        >>> rectifier(standardise.eval()(z)).count_nonzero(dim=0)
+        tensor([1, 1])
+    """
+    assert rectifier.share is not None
+    z = z.to(standardise.mean.dtype)
+    standardise.mean.copy_(z.mean(0))
+    standardise.variance.copy_((z - standardise.mean).square().mean(0))
+    scaled = (z - standardise.mean) * (standardise.variance + _EPSILON).rsqrt()
+    inactive = min(len(z), max(1, round((1 - rectifier.share) * len(z))))
+    rectifier.threshold.copy_(scaled.sort(0).values[inactive - 1])
 
 
 def folded(projector: nn.Sequential) -> nn.Sequential:

@@ -171,6 +171,8 @@ def _run(session: _Session, memory: str | None, title: str) -> None:
     def finish() -> None:
         run.checkpoints.wait()
         run.check_owned()
+        if config.precision != "64-true":  # samples are embedded in float32
+            network.calibrate(session.source)
         network.save(run.model)
 
     on_first_process(finish)

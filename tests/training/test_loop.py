@@ -326,6 +326,14 @@ def test_a_share_keeps_every_feature_alive_and_is_in_use_in_evaluation(tmp_path)
     assert np.all((shares > 0.02) & (shares < 0.3))
 
 
+@pytest.mark.parametrize("settings", [{}, {"projector_batch_norm": True}, {"projector_depth": 1}])
+def test_after_the_shortest_training_features_are_active_on_their_share_of_the_samples(settings, tmp_path):
+    """Statistics of batches of random views, gathered over few steps, would leave many features dead."""
+    config = SHORT.replace(epochs=1, warmup_epochs=0, standardise=True, share=0.1, features=64, **settings)
+    features = nonneg.load(train(config, tmp_path / "run", progress=False)).embed("digits", media=False)
+    np.testing.assert_allclose(np.asarray(features.active) / len(features), 0.1, atol=0.002)
+
+
 def test_a_share_falls_from_the_first_one_over_most_of_training(tmp_path):
     config = load_recipe("digits").replace(
         epochs=20, warmup_epochs=2, standardise=True, first_share=0.5, share=0.05, features=64

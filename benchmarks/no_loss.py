@@ -1,0 +1,168 @@
+"""The recipe `images` over seeds, beside contrastive learning that differs only in the rectifier.
+
+    python -m benchmarks.no_loss --data cifar100.npz --out runs/choice --hold-out 0.1 --methods cl-0.1 cl-0.2 images
+    python -m benchmarks.no_loss --data cifar100.npz --out runs/final --seeds 0 1 2 3 4 --methods cl-0.2 images
+
+With --hold-out, this part of the training split is kept aside and evaluated instead of the test split, which is not
+opened: choose there, then look at the test split once. Runs that are finished are not repeated, so several processes
+can share the work by seeds; the last table covers all of them. Differences are to the first method.
+"""
+
+import argparse
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import nonneg
+from benchmarks.hardware import described
+from nonneg import metrics
+from nonneg.evaluate import linear_probe, match_features, neighbour_hits, paired_difference
+from nonneg.features import Features
+from nonneg.modalities import Source
+from nonneg.select import Reconstruction, keep
+from nonneg.training import TrainConfig, adapted, load_recipe, read_log, train
+
+PLAIN = {"share": 0.0, "first_share": 0.0, "dense_weight": 0.0}
+METHODS: dict[str, dict[str, Any]] = {
+    "images": {},
+    **{f"cl-{t}": {"rectify": "none", "temperature": t, **PLAIN} for t in (0.05, 0.1, 0.2, 0.5)},
+    **{
+        f"cl-plain-{t}": {"rectify": "none", "temperature": t, "standardise": False, **PLAIN}
+        for t in (0.05, 0.1, 0.2, 0.5)
+    },
+    "relu": {"rectify": "relu", "standardise": False, **PLAIN},
+    **{f"images-{share}": {"share": share} for share in (0.015, 0.02, 0.05)},
+    "images-constant": {"first_share": 0.0},
+}
+ROWS = {
+    "probe_encoder": "linear probe, encoder",
+    "probe_projector": "linear probe, projector",
+    "neighbours_encoder": "20 nearest neighbours, encoder",
+    "neighbours_projector": "20 nearest neighbours, projector",
+    "precision_at_10": "precision@10, projector",
+    "live": "live features",
+    "sparsity": "sparsity",
+    "consistency": "class consistency, 50 or more active",
+    "chance": "its chance level",
+    "excess": "above chance",
+    "ceiling": "its ceiling at these shares",
+    "half": "linear probe, half of the features",
+    "views_per_second": "views per second, median epoch",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=["cl-0.2", "images"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--epochs", type=int)
+    parser.add_argument("--hold-out", type=float, default=0.0)
+    args = parser.parse_args()
+    for seed in args.seeds:
+        for method in args.methods:
+            run_one(method, seed, args)
+    print(described())
+    print(table(args.out, args.methods))
+
+
+def run_one(method: str, seed: int, args: argparse.Namespace) -> None:
+    """Train and evaluate one method with one seed, unless that is done."""
+    name = args.out / f"{method}-{seed}"
+    if Path(f"{name}.json").exists():
+        return
+    given = {"seed": seed, **METHODS[method], **({"epochs": args.epochs} if args.epochs else {})}
+    config, sentence = adapted(load_recipe("images").replace(data=args.data, **given), given)
+    print(f"{name}: {sentence}", flush=True)
+    sources = divided(config, args.hold_out)
+    train(config, name, source=sources[0], title=name.name)
+    figures = evaluate(name, *sources)
+    Path(f"{name}.json").write_text(json.dumps({"method": method, "seed": seed, **figures}))
+    print(f"{name}: {figures}", flush=True)
+
+
+def divided(config: TrainConfig, hold_out: float) -> tuple[Source, Source]:
+    """Return what is trained on and what is evaluated, with equally many samples of each class held out."""
+    source = config.modality.open(config.data)
+    if not hold_out:
+        return source, config.modality.open(config.data, "test")
+    labels, rng = np.asarray(source.labels), np.random.default_rng(0)
+    is_held_out = np.zeros(len(source), bool)
+    for label in np.unique(labels):
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        is_held_out[rows[: round(hold_out * len(rows))]] = True
+    return source.take(~is_held_out), source.take(is_held_out)
+
+
+def evaluate(run: Path, fitted: Source, tested: Source) -> dict[str, float]:
+    """Return the figures of a run; its features of the evaluated samples are saved for matching over seeds."""
+    model = nonneg.load(run)
+    device = "cuda" if nonneg.devices.choose_device().type == "cuda" else None
+    known, test = (model.embed(source, "both", media=False, device=device) for source in (fitted, tested))
+    figures = {}
+    for layer in ("encoder", "projector"):
+        figures[f"probe_{layer}"] = linear_probe(known[layer], test[layer]).accuracy
+        figures[f"neighbours_{layer}"] = float(neighbour_hits(known[layer], test[layer]).mean())
+    codes = test["projector"]
+    codes.save(f"{run}.features", overwrite=True)
+    consistency = metrics.class_consistency(codes.codes, codes.labels, min_support=50)
+    support = consistency.support.numpy()
+    largest = np.bincount(np.asarray(codes.labels)).max()
+    counted = np.minimum(1.0, largest / support[support >= 50])
+    half = keep(known["projector"], Reconstruction(codes.shape[1] // 2))
+    same = keep(codes, half.provenance["selected"]["kept"])
+    return {
+        **figures,
+        "precision_at_10": metrics.precision_at_k(codes.codes, codes.labels, k=10),
+        "live": consistency.live / codes.shape[1],
+        "sparsity": metrics.sparsity(codes.codes),
+        "consistency": consistency.supported,
+        "chance": consistency.floor,
+        "excess": consistency.supported - consistency.floor,
+        "ceiling": float(counted.mean()) if len(counted) else float("nan"),
+        "half": linear_probe(half, same).accuracy,
+        "views_per_second": statistics.median(line["views_per_second"] for line in read_log(run)),
+    }
+
+
+def table(out: Path, methods: list[str]) -> str:
+    """Return means over seeds, and paired differences to the first method with 95% intervals, as Markdown."""
+    found: dict[str, dict[int, dict[str, float]]] = {method: {} for method in methods}
+    for path in sorted(out.glob("*.json")):
+        figures = json.loads(path.read_text())
+        if figures["method"] in found:
+            found[figures["method"]][figures["seed"]] = figures
+    lines = [f"| | {' | '.join(methods)} |", "|---|" + "---|" * len(methods)]
+    for key, title in ROWS.items():
+        cells = [_cell(found[method], found[methods[0]], key, method != methods[0]) for method in methods]
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    matched = [_matched(out, method, sorted(found[method])) for method in methods]
+    lines.append(f"| mean matched cosine over seeds | {' | '.join(matched)} |")
+    lines.append(f"| seeds | {' | '.join(str(len(found[method])) for method in methods)} |")
+    return "\n".join(lines)
+
+
+def _cell(own: dict[int, dict[str, float]], first: dict[int, dict[str, float]], key: str, compare: bool) -> str:
+    scale, digits = (1, 0) if key == "views_per_second" else (100, 2)
+    values = [scale * figures[key] for figures in own.values()]
+    text = f"{statistics.mean(values):,.{digits}f}" if values else "–"
+    shared = sorted(set(own) & set(first))
+    if compare and len(shared) > 1:
+        change = paired_difference(*([scale * each[seed][key] for seed in shared] for each in (first, own)), "seeds")
+        text += f" ({change.mean:+.{digits}f}, {change.low:+.{digits}f} to {change.high:+.{digits}f})"
+    return text
+
+
+def _matched(out: Path, method: str, seeds: list[int]) -> str:
+    if len(seeds) < 2:
+        return "–"
+    sets = [Features.load(out / f"{method}-{seed}.features") for seed in seeds]
+    return f"{match_features(*sets).agreement.value:.3f}"
+
+
+if __name__ == "__main__":
+    main()

@@ -6,12 +6,13 @@ package need neither.
 
 from nonneg.modalities._modality import Modality, register
 from nonneg.modalities._random import uniform
-from nonneg.modalities._source import ChangedRows, SomeRows, Source, arrays_of, as_tensors, map_arrays
+from nonneg.modalities._source import ChangedRows, Shared, SomeRows, Source, arrays_of, as_tensors, map_arrays
 from nonneg.modalities._splits import UndividedError
 
 __all__ = [
     "ChangedRows",
     "Modality",
+    "Shared",
     "SomeRows",
     "Source",
     "UndividedError",

@@ -13,7 +13,11 @@ from nonneg.modalities._source import Source
 from nonneg.validation import build, check_fields
 
 # The only place outside its folder where a modality of the package is named; it is imported when first used.
-_HOMES = {"images": "nonneg.modalities.images", "own": "nonneg.modalities.own"}
+_HOMES = {
+    "images": "nonneg.modalities.images",
+    "nodes": "nonneg.modalities.graphs",
+    "own": "nonneg.modalities.own",
+}
 _REGISTERED: dict[str, type["Modality"]] = {}
 
 
@@ -22,7 +26,8 @@ class Modality:
     """A kind of samples. Subclass it as a frozen dataclass: its fields are its part of the config.
 
     A batch is the result of `Source.samples[rows]`: an array, or a tuple or dictionary of arrays, whose first axis
-    runs over samples. Outside `open`, `read` and `preview`, its arrays are tensors on the device.
+    runs over samples; a part of it may be a `Shared`, such as the graph whose nodes the samples are. Outside `open`,
+    `read` and `preview`, its arrays are tensors on the device.
 
     Every method with a general answer has a default; a subclass must define `draw_views`, and `encoder` unless
     callers always pass their own. `examples/own_modality.py` is a complete example for time series.

@@ -1,11 +1,13 @@
 """`Source`: samples to train on or to embed, with ids and labels; and its batches.
 
-A batch is an array, or a tuple or dictionary of arrays, whose first axis runs over samples.
+A batch is an array, or a tuple or dictionary of arrays, whose first axis runs over samples; a `Shared` part has none.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +31,9 @@ class Source:
         factors: factor name to `(samples,)` int64 values.
         factor_names: factor name to the names of its values 0, 1, ….
         skipped: names of the samples left out because they cannot be read.
+        split: `(samples,)` int64, the part of a published division that a sample belongs to: 0 for train, 1 for
+            validation, 2 for test, -1 for none; None if there is no such division.
+        notes: what is worth knowing about the data, such as repeated edges that were merged.
 
     Example:
         >>> source = Source("waves", np.zeros((3, 16), np.float32), labels=np.array([0, 1, 1]))
@@ -44,6 +49,8 @@ class Source:
     factors: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
     factor_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
+    split: npt.NDArray[np.int64] | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not hasattr(self.samples, "__len__") or isinstance(self.samples, list | tuple | dict | str):
@@ -54,7 +61,7 @@ class Source:
             object.__setattr__(self, "ids", tuple(map(str, range(len(self)))))
         elif len({name for name in self.ids if isinstance(name, str)}) < len(self.ids):
             raise InputError("ids: some are the same or no strings, expected a different string for each sample")
-        for name, values in {"ids": self.ids, "labels": self.labels, **self.factors}.items():
+        for name, values in {"ids": self.ids, "labels": self.labels, "split": self.split, **self.factors}.items():
             if values is not None and len(values) != len(self):
                 raise InputError(f"{name}: {len(values)} given, expected {len(self)}, one per sample")
         if self.labels is not None:
@@ -78,6 +85,8 @@ class Source:
             {name: values[rows] for name, values in self.factors.items()},
             self.factor_names,
             self.skipped,
+            None if self.split is None else self.split[rows],
+            self.notes,
         )
 
 
@@ -128,8 +137,70 @@ class ChangedRows:
         return tuple(self.whole.shape)
 
 
+class Shared:
+    """Tensors that all samples of a batch share, such as the graph whose nodes they are.
+
+    It is a part of a batch beside arrays over samples and takes the same calls: dividing a batch by rows or views
+    leaves it unchanged, and it is copied to a device once, however many batches refer to it.
+
+    Args:
+        tensors: the tensors by name.
+
+    Example:
+        >>> graph = Shared({"ends": torch.tensor([[0, 1], [1, 2]])})
+        >>> graph[:1] is graph, graph.to("cpu") is graph.to("cpu")
+        (True, True)
+    """
+
+    shape: tuple[int, ...] = ()
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        self.tensors = dict(tensors)
+        self._copies: dict[torch.device, Self] = {}
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
+        """Return the copy on a device; the first call makes it."""
+        place = torch.empty(0, device=device).device  # cuda becomes cuda:0
+        if all(tensor.device == place for tensor in self.tensors.values()):
+            return self
+        if place not in self._copies:
+            self._copies[place] = type(self)({name: tensor.to(place) for name, tensor in self.tensors.items()})
+        return self._copies[place]
+
+    def __getitem__(self, rows: Any) -> Self:
+        return self
+
+    def expand(self, *shape: int) -> Self:
+        """Return itself for any number of samples."""
+        return self
+
+    def chunk(self, chunks: int) -> tuple[Self, ...]:
+        """Return itself for each part of a batch."""
+        return (self,) * chunks
+
+    def pin_memory(self) -> Self:
+        """Return itself: it is not copied with every batch."""
+        return self
+
+    def record_stream(self, stream: Any) -> None:
+        """Do nothing: the copy on a device is kept."""
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all tensors."""
+        return sum(tensor.nbytes for tensor in self.tensors.values())
+
+    @cached_property
+    def digest(self) -> bytes:
+        """A hash of the tensors' content."""
+        found = hashlib.sha256()
+        for name, tensor in self.tensors.items():
+            found.update(repr((name, tuple(tensor.shape))).encode() + tensor.cpu().numpy().tobytes())
+        return found.digest()
+
+
 def map_arrays(function: Callable[[Any], Any], batch: Any) -> Any:
-    """Apply a function to every array of a batch; a list becomes a tuple.
+    """Apply a function to every array and `Shared` part of a batch; a list becomes a tuple.
 
     Example:
         >>> map_arrays(len, {"tokens": np.zeros((4, 9)), "mask": np.ones((4, 9))})
@@ -143,7 +214,7 @@ def map_arrays(function: Callable[[Any], Any], batch: Any) -> Any:
 
 
 def arrays_of(batch: Any) -> Iterator[Any]:
-    """Yield every array of a batch, in order."""
+    """Yield every array and `Shared` part of a batch, in order."""
     if isinstance(batch, dict | tuple | list):
         for part in batch.values() if isinstance(batch, dict) else batch:
             yield from arrays_of(part)
@@ -154,8 +225,8 @@ def arrays_of(batch: Any) -> Iterator[Any]:
 def as_tensors(batch: Any) -> Any:
     """Convert the NumPy arrays of a batch to tensors, without copies unless torch needs them; keep tensors."""
 
-    def tensor(part: Any) -> torch.Tensor:
-        if isinstance(part, torch.Tensor):
+    def tensor(part: Any) -> torch.Tensor | Shared:
+        if isinstance(part, torch.Tensor | Shared):
             return part
         return torch.from_numpy(part if part.flags.writeable and part.flags.c_contiguous else np.array(part))
 

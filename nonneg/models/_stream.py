@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nonneg.devices import choose_device
 from nonneg.errors import InputError
-from nonneg.modalities import Source, arrays_of, as_tensors, map_arrays
+from nonneg.modalities import Shared, Source, arrays_of, as_tensors, map_arrays
 
 if TYPE_CHECKING:
     from nonneg.models._model import Model
@@ -98,13 +98,17 @@ def embed_rows(
 def usual_batch_size(source: Source, device: torch.device) -> int:
     """Return 1,024, or 4,096 for small samples on a GPU, which would otherwise wait for the host's next launch.
 
-    Fewer samples if these would take more than 256 MiB.
+    Fewer samples if these would take more than 256 MiB; all of them if they share something, such as a graph, which
+    the encoder computes as a whole for every batch.
 
     Example:
         >>> usual_batch_size(Source("blank", np.zeros((2, 32, 32, 3), np.uint8)), torch.device("cpu"))
         1024
     """
-    size = sum(int(part.nbytes) for part in arrays_of(source.samples[[0]]))
+    parts = list(arrays_of(source.samples[[0]]))
+    if any(isinstance(part, Shared) for part in parts):
+        return max(1, len(source))
+    size = sum(int(part.nbytes) for part in parts)
     usual = 4096 if device.type == "cuda" and size <= _SMALL_SAMPLE else 1024
     return max(1, min(usual, _BATCH // max(1, size)))
 

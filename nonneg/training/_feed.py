@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
-from nonneg.modalities import SomeRows, Source, arrays_of, as_tensors, map_arrays
+from nonneg.modalities import Shared, SomeRows, Source, arrays_of, as_tensors, map_arrays
 from nonneg.processes import memory
 from nonneg.training.config import TrainConfig
 
@@ -63,7 +63,9 @@ def bytes_held(source: Source, config: TrainConfig, device: torch.device, proces
     """Return the bytes of the samples that a feed keeps in memory at a time."""
     if _is_resident(source, config, device):
         return int(source.samples.nbytes)
-    return _AHEAD * config.batch_size // processes * sum(int(part.nbytes) for part in arrays_of(source.samples[[0]]))
+    sizes = [(int(part.nbytes), isinstance(part, Shared)) for part in arrays_of(source.samples[[0]])]
+    ahead = _AHEAD * config.batch_size // processes
+    return sum(size if shared else ahead * size for size, shared in sizes)
 
 
 def needed_memory(source: Source, config: TrainConfig, fabric: Any, step: int) -> str:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nonneg.errors import InputError
 from nonneg.messages import one_line
-from nonneg.modalities import Source, arrays_of
+from nonneg.modalities import Shared, Source, arrays_of
 from nonneg.processes import all_or_none, on_first_process
 from nonneg.training._checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
 from nonneg.training._checks import check_finite, check_weights
@@ -118,5 +118,6 @@ def fingerprint(source: Source) -> str:
         digest.update(source.labels.tobytes())
     for row in range(0, len(source), max(1, len(source) // 64)):
         for part in arrays_of(source.samples[np.array([row])]):
+            part = np.frombuffer(part.digest, np.uint8) if isinstance(part, Shared) else part
             digest.update(repr(part.shape).encode() + np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()

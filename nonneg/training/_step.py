@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from nonneg import losses
 from nonneg.errors import InputError
 from nonneg.messages import one_line
-from nonneg.modalities import Source, arrays_of, as_tensors, map_arrays
+from nonneg.modalities import Shared, Source, arrays_of, as_tensors, map_arrays
 from nonneg.models import Model
 from nonneg.rectify import NonNegative, Standardise
 from nonneg.training._feed import Batch
@@ -97,16 +97,16 @@ class Step:
 
     def _loss(self, z: Tensor, labels: Tensor | None, head: Tensor | None, temperature: float) -> Tensor:
         """Compute the loss of features `(views, features)`: first views of all samples, then second views."""
-        config, group = self.config, self.group
+        config, group, chunk_rows = self.config, self.group, self.config.chunk_rows or None
         if config.loss == "cross_entropy":
             assert labels is not None and head is not None  # checked before training began
             return losses.supervised.cross_entropy(z, labels, head, rectify_weight=False)
         if config.loss == "sup_con":
             assert labels is not None
-            return losses.supervised.sup_con(z, labels, temperature, group=group)
+            return losses.supervised.sup_con(z, labels, temperature, group=group, chunk_rows=chunk_rows)
         z1, z2 = z.chunk(2)
         if config.loss == "info_nce":
-            return losses.info_nce(z1, z2, temperature, group=group)
+            return losses.info_nce(z1, z2, temperature, group=group, chunk_rows=chunk_rows)
         return getattr(losses, config.loss)(z1, z2, group=group)  # type: ignore[no-any-return]
 
     def _run_eagerly(self, batch: Batch) -> None:
@@ -185,7 +185,8 @@ class _Graph:
     def __call__(self, batch: Batch) -> None:
         self.batch = self.batch or batch  # keeps the structure: a recording takes a plain list of tensors
         try:
-            self.recorded(*arrays_of(batch.content), batch.samples, batch.labels)
+            varying = (part for part in arrays_of(batch.content) if not isinstance(part, Shared))
+            self.recorded(*varying, batch.samples, batch.labels)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
@@ -200,7 +201,8 @@ class _Graph:
         *content, samples, labels = tensors
         assert self.batch is not None and samples is not None
         remaining = iter(content)
-        batch = Batch(map_arrays(lambda _: next(remaining), self.batch.content), samples, labels)
+        filled = map_arrays(lambda part: part if isinstance(part, Shared) else next(remaining), self.batch.content)
+        batch = Batch(filled, samples, labels)
         step.optimiser.zero_grad()
         outcome = self.forward(batch)
         # The figures take many small kernels: on their own stream they run beside the large ones of the backward pass.

@@ -27,8 +27,8 @@ class TrainConfig:
     """Decides the initial weights, the order of samples and the views."""
     epochs: Annotated[int, Field(ge=1, le=2**31)] = 80
     """Passes over the data."""
-    batch_size: Annotated[int, Field(ge=2)] = 256
-    """Samples per update, over all processes together. A last, smaller batch is left out."""
+    batch_size: Annotated[int, Field(ge=0)] = 256
+    """Samples per update, over all processes together; 0: all. A last, smaller batch is left out."""
     accumulate: Annotated[int, Field(ge=1)] = 1
     """Parts into which a batch is divided to save memory; negatives then come from the same part only."""
 
@@ -37,6 +37,9 @@ class TrainConfig:
     contrastive) or cross_entropy (one view per sample)."""
     temperature: Annotated[float, Field(gt=0)] = 0.2
     """Temperature of info_nce and sup_con."""
+    chunk_rows: Annotated[int, Field(ge=0)] = 0
+    """Views whose similarities info_nce and sup_con compute at a time, so that memory grows with the batch and not with
+    its square, for a third more work; 0: all at once."""
     rectify_weight: bool = False
     """Apply relu to the classifier's weight too, for cross_entropy."""
 
@@ -97,6 +100,10 @@ class TrainConfig:
         check_fields(self)
         if self.warmup_epochs > self.epochs:
             raise InputError(f"warmup_epochs is {self.warmup_epochs}, expected at most epochs, {self.epochs}")
+        if self.batch_size == 1:
+            raise InputError("batch_size is 1, expected at least 2, or 0 for all samples")
+        if self.chunk_rows and self.loss not in ("info_nce", "sup_con"):
+            raise InputError(f"chunk_rows is {self.chunk_rows} with loss {self.loss!r}, expected 0")
         if not self.data.isprintable():
             raise InputError(f"data is {self.data!r}, expected a path of printable characters")
         if self.rectify_weight and self.loss != "cross_entropy":

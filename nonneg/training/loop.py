@@ -87,6 +87,7 @@ def train(
     """
     _check_types(config, out, encoder, views, preprocess, loggers)
     config, source = _opened(config, source, encoder, views, preprocess, progress)
+    config = replace(config, batch_size=config.batch_size or len(source))
     classes = _classes(source, config)
     fabric = _fabric(config, [*loggers, *([_board(Path(out))] if tensorboard else [])])
     _check_batch_size(source, config, fabric.world_size)
@@ -212,6 +213,8 @@ def _describe(session: _Session, memory: str) -> None:
     kind = config.modality.name or "samples"
     size = f" of {' x '.join(map(str, shape))}" if shape else ""
     print_line(f"Data: {len(session.source):,} {kind}{size}, {session.feed.where}.")
+    for note in session.source.notes:
+        print_line(f"Data: {note}.")
     print_line(f"Step: {_PATHS[session.path]}; {config.precision}, {fabric.world_size} x {fabric.device.type}.")
     print_line(f"Memory: {memory}.")
     _describe_time(session)

@@ -1,0 +1,109 @@
+"""Encoders of nodes by name: GCN in plain torch, others and any module of PyTorch Geometric."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nonneg.errors import InputError
+from nonneg.extras import import_extra
+from nonneg.modalities.graphs._graph import Graph
+from nonneg.modalities.graphs._sparse import product
+
+_GEOMETRIC = {"graphsage": "GraphSAGE", "gin": "GIN", "gat": "GAT"}
+ENCODERS = ("gcn", *_GEOMETRIC)
+
+
+class _Views(nn.Module):
+    """Takes the views of a graph one by one and returns the rows of the nodes of the batch."""
+
+    def forward(self, inputs: Mapping[str, Any]) -> Tensor:
+        graph, edges, attributes = inputs["graph"], inputs["edges"], inputs["attributes"]
+        rows = inputs["nodes"].view(len(edges), -1)
+        return torch.cat([self.of_view(graph, *view)[rows[i]] for i, view in enumerate(zip(edges, attributes))])
+
+    def of_view(self, graph: Graph, weights: Tensor, attributes: Tensor) -> Tensor:
+        """Return `(nodes, width)` for edge weights `(edges,)` and factors of attributes `(attributes,)`."""
+        raise NotImplementedError
+
+
+class GCN(_Views):
+    """Graph convolutions after Kipf and Welling (2017): each layer averages over a node and its neighbours.
+
+    Args:
+        attributes: number of attributes of a node.
+        width: number of outputs of every layer.
+        layers: number of layers.
+        scaled: divide the attributes of a node by their sum.
+    """
+
+    def __init__(self, attributes: int, width: int, layers: int, scaled: bool) -> None:
+        super().__init__()
+        self.scaled = scaled
+        widths = [attributes, *[width] * layers]
+        self.linear = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in zip(widths, widths[1:], strict=False))
+        self.bias = nn.ParameterList(torch.zeros(width) for _ in range(layers))
+        self.activation = nn.ModuleList(nn.PReLU() for _ in range(layers))
+        for layer in self.linear:
+            nn.init.xavier_uniform_(layer.weight)
+
+    def of_view(self, graph: Graph, weights: Tensor, attributes: Tensor) -> Tensor:
+        means = _normalised(graph, weights)
+        first = self.linear[0].weight.T * attributes[:, None].to(self.linear[0].weight.dtype)
+        h = graph.times_attributes(first)
+        h = h / graph.row_sums.to(h.dtype) if self.scaled else h
+        for i, (bias, activation) in enumerate(zip(self.bias, self.activation, strict=True)):
+            h = self.linear[i](h) if i else h
+            h = activation(product(graph.edges, means, h) + bias)
+        return h
+
+
+@torch.no_grad()
+def _normalised(graph: Graph, weights: Tensor) -> Tensor:
+    """Divide each weight by the roots of the degrees of both ends."""
+    if weights.is_meta:
+        return weights
+    degree = torch.segment_reduce(weights, "sum", offsets=graph.edges.starts.long())
+    root = degree.rsqrt()
+    return root[graph.edges.rows] * weights * root[graph.edges.columns.long()]
+
+
+class NodeEncoder(_Views):
+    """Any module of PyTorch Geometric as an encoder: from attributes `(nodes, …)` and edges `(2, edges)` to nodes.
+
+    Args:
+        module: called as `module(x, edge_index)`; with weights as `module(x, edge_index, edge_weight=…)`.
+        weighted: pass the weights of the edges.
+        scaled: divide the attributes of a node by their sum.
+    """
+
+    def __init__(self, module: nn.Module, weighted: bool = False, scaled: bool = True) -> None:
+        super().__init__()
+        self.module, self.weighted, self.scaled = module, weighted, scaled
+
+    def of_view(self, graph: Graph, weights: Tensor, attributes: Tensor) -> Tensor:
+        dtype = next((parameter.dtype for parameter in self.module.parameters()), weights.dtype)
+        x = graph.dense_attributes() * attributes
+        x = (x / graph.row_sums if self.scaled else x).to(dtype)
+        kept = (weights > 0) & ~graph.is_loop
+        ends = torch.stack((graph.edges.columns.long(), graph.edges.rows))[:, kept]
+        output = self.module(x, ends, edge_weight=weights[kept]) if self.weighted else self.module(x, ends)
+        return output  # type: ignore[no-any-return]
+
+
+def check_encoder(name: str) -> None:
+    """Check a name, and that the package it needs is there."""
+    if name not in ENCODERS:
+        raise InputError(f"encoder is {name!r}, expected one of {', '.join(ENCODERS)}")
+    if name in _GEOMETRIC:
+        import_extra("torch_geometric", name, "graphs")
+
+
+def build_encoder(name: str, attributes: int, width: int, layers: int, scaled: bool) -> nn.Module:
+    """Build an encoder for nodes with so many attributes; the sizes are as for `GCN`."""
+    if name == "gcn":
+        return GCN(attributes, width, layers, scaled)
+    models = import_extra("torch_geometric", name, "graphs").nn.models
+    module = getattr(models, _GEOMETRIC[name])(attributes, width, layers, act="prelu", norm="batch_norm")
+    return NodeEncoder(module, scaled=scaled)

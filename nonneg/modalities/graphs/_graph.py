@@ -1,0 +1,251 @@
+"""`Graph`: nodes, edges and attributes as tensors, cleaned and described; and `RawGraph`, as a source reads it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from nonneg.errors import InputError
+from nonneg.modalities._source import Shared
+from nonneg.modalities.graphs._sparse import Pattern, pattern_of, product
+from nonneg.modalities.graphs._structural import page_rank, structural_attributes
+
+_SPARSE = 0.2  # attributes with a smaller share of non-zeros are kept as a sparse matrix
+
+
+@dataclass(frozen=True, eq=False)
+class RawGraph:
+    """A graph as it was given.
+
+    Attributes:
+        name: where it comes from, as in `Source`.
+        where: what error messages call it.
+        nodes: number of nodes.
+        ends: `(2, edges)` int64, sources and targets.
+        weights: `(edges,)` or None.
+        attributes: `(nodes, attributes)`, an array or a SciPy matrix; None if there are none.
+        labels: `(nodes,)` int64, -1 if unlabelled, or None.
+        label_names, ids, attribute_names: names, or empty.
+        split: as in `Source`.
+    """
+
+    name: str
+    where: str
+    nodes: int
+    ends: npt.NDArray[np.int64]
+    weights: Any = None
+    attributes: Any = None
+    labels: Any = None
+    label_names: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    attribute_names: tuple[str, ...] = ()
+    split: Any = None
+
+
+class Graph(Shared):
+    """A graph on a device. An edge is an entry (target, source) of its adjacency; every node has an edge to itself."""
+
+    @cached_property
+    def edges(self) -> Pattern:
+        """The pattern of the adjacency, with an entry for every node itself."""
+        return self._pattern("edge")
+
+    @cached_property
+    def attributes(self) -> Pattern | None:
+        """The pattern of the attributes if they are sparse."""
+        return self._pattern("attribute") if "attribute_starts" in self.tensors else None
+
+    def _pattern(self, kind: str) -> Pattern:
+        return Pattern(*(self.tensors[f"{kind}_{part}"] for part in Pattern._fields))
+
+    @property
+    def weights(self) -> Tensor:
+        """`(edges,)`, 1 for a node's edge to itself."""
+        return self.tensors["weights"]
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes."""
+        return self.edges.shape[0]
+
+    @property
+    def width(self) -> int:
+        """The number of attributes."""
+        return self.tensors["values"].shape[1] if self.attributes is None else self.attributes.shape[1]
+
+    @cached_property
+    def is_loop(self) -> Tensor:
+        """`(edges,)` booleans: which edges lead from a node to itself."""
+        return self.edges.rows == self.edges.columns
+
+    @cached_property
+    def row_sums(self) -> Tensor:
+        """`(nodes, 1)`, the sum of the absolute attributes of each node; 1 if it is 0."""
+        sums = self.times_attributes(torch.ones(self.width, 1, device=self.weights.device), absolute=True)
+        return sums.masked_fill(sums == 0, 1)
+
+    def times_attributes(self, weight: Tensor, absolute: bool = False) -> Tensor:
+        """Return the product of the attributes `(nodes, attributes)` with a weight `(attributes, columns)`."""
+        values = self.tensors["values"]
+        values = values.abs() if absolute else values
+        if self.attributes is None:
+            return values.to(weight.dtype) @ weight
+        return product(self.attributes, values, weight)
+
+    def dense_attributes(self) -> Tensor:
+        """Return the attributes `(nodes, attributes)`."""
+        values = self.tensors["values"]
+        if self.attributes is None:
+            return values
+        dense = values.new_zeros(self.attributes.shape)
+        dense[self.attributes.rows, self.attributes.columns.long()] = values
+        return dense
+
+    def attribute_use(self, central: Tensor) -> Tensor:
+        """Return `(attributes,)`, the sum of the centralities `(nodes,)` of the nodes that have each attribute."""
+        if self.attributes is None:
+            return (self.tensors["values"] != 0).to(central.dtype).T @ central
+        columns = self.attributes.columns.long()
+        return central.new_zeros(self.width).index_add_(0, columns, central[self.attributes.rows])
+
+    def centrality(self, kind: str) -> Tensor:
+        """Return `(nodes,)`, the degree of each node or its PageRank."""
+        if kind == "degree":
+            return torch.segment_reduce(self.weights, "sum", offsets=self.edges.starts.long())
+        return self.tensors["page_rank"]
+
+
+class GraphNodes:
+    """The samples of a graph: its nodes.
+
+    Args:
+        graph: the graph.
+        digest: a hash of the names of its attributes; empty if they have none.
+        attribute_names: their names, or empty.
+    """
+
+    def __init__(self, graph: Graph, digest: str = "", attribute_names: tuple[str, ...] = ()) -> None:
+        self.graph, self.digest, self.attribute_names = graph, digest, attribute_names
+
+    def __len__(self) -> int:
+        return self.graph.nodes
+
+    def __getitem__(self, rows: Any) -> dict[str, Any]:
+        return {"nodes": np.arange(len(self))[rows], "graph": self.graph}
+
+
+def cleaned(raw: RawGraph, undirected: bool) -> tuple[Graph, tuple[str, ...]]:
+    """Check a graph, bring it into one form and return it with what is worth knowing about it.
+
+    Repeated edges are merged and their weights added, edges from a node to itself are left out (every node is its own
+    neighbour anyway), and with `undirected` every edge leads both ways, with the larger weight if they differ.
+    """
+    _check_size(raw)
+    adjacency, notes = _adjacency(raw, undirected)
+    if raw.attributes is None:
+        given = structural_attributes(adjacency)
+        notes.append(f"no attributes: {given.shape[1]} structural ones are used (degrees, triangles, cores)")
+    else:
+        given = _checked_attributes(raw)
+    names = ("starts", "columns", "starts_t", "columns_t", "order_t")
+    rank = page_rank(adjacency)
+    whole = sp.csr_array(adjacency + sp.eye_array(raw.nodes, format="csr", dtype=np.float32))
+    whole.sort_indices()
+    tensors = {f"edge_{name}": part for name, part in zip(names, pattern_of(whole), strict=True)}
+    tensors["weights"] = torch.from_numpy(whole.data.astype(np.float32))
+    tensors["page_rank"] = torch.from_numpy(rank)
+    if sp.issparse(given):
+        tensors |= {f"attribute_{name}": part for name, part in zip(names, pattern_of(given), strict=True)}
+        tensors["values"] = torch.from_numpy(given.data)
+    else:
+        tensors["values"] = torch.from_numpy(given)
+    return Graph(tensors), tuple(notes)
+
+
+def _check_size(raw: RawGraph) -> None:
+    if raw.nodes < 2:
+        raise InputError(f"{raw.where} has {raw.nodes} node{'s' * (raw.nodes != 1)}, expected at least 2")
+    if not raw.ends.shape[1]:
+        raise InputError(f"{raw.where} has {raw.nodes:,} nodes and no edges, expected at least one edge")
+    if raw.labels is not None and len(raw.labels) != raw.nodes:
+        raise InputError(f"{raw.where}: labels has {len(raw.labels):,} entries, expected {raw.nodes:,}, one per node")
+    outside = (raw.ends < 0) | (raw.ends >= raw.nodes)
+    if outside.any():
+        edge = int(np.flatnonzero(outside.any(0))[0])
+        raise InputError(
+            f"{raw.where}: edge {edge} leads from node {raw.ends[0, edge]} to node {raw.ends[1, edge]}, expected nodes"
+            f" from 0 to {raw.nodes - 1}"
+        )
+    if raw.weights is not None:
+        weights = np.asarray(raw.weights)
+        if weights.shape != (raw.ends.shape[1],) or weights.dtype.kind not in "fiub":
+            raise InputError(f"{raw.where}: weights are {weights.dtype} {weights.shape}, expected one number per edge")
+        if not np.isfinite(weights).all() or (weights < 0).any():
+            edge = int(np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[0])
+            raise InputError(f"{raw.where}: edge {edge} has the weight {weights[edge]}, expected a number of at least 0")
+
+
+def _adjacency(raw: RawGraph, undirected: bool) -> tuple[sp.csr_array, list[str]]:
+    """Return entries (target, source) without loops, and notes."""
+    source, target = raw.ends
+    weights = np.ones(len(source), np.float32) if raw.weights is None else np.asarray(raw.weights, np.float32)
+    kept = (source != target) & (weights > 0)
+    loops, weightless = int((source == target).sum()), int(((source != target) & (weights == 0)).sum())
+    adjacency = sp.csr_array((weights[kept], (target[kept], source[kept])), shape=(raw.nodes, raw.nodes))
+    adjacency.sum_duplicates()  # sorts them, too
+    repeated = int(kept.sum()) - adjacency.nnz
+    if raw.weights is None or bool((weights == 1).all()):
+        adjacency.data = np.ones_like(adjacency.data)
+    if not adjacency.nnz:
+        raise InputError(f"{raw.where} has no edge between two different nodes, expected at least one")
+    difference = adjacency - adjacency.T
+    is_directed = bool(np.abs(difference.data).max(initial=0) > 0)
+    arrows = adjacency.nnz
+    if undirected and is_directed:
+        adjacency = sp.csr_array(adjacency.maximum(adjacency.T.tocsr()))
+        adjacency.sort_indices()
+    neighbours = np.diff(adjacency.indptr) + np.bincount(adjacency.indices, minlength=raw.nodes)
+    isolated = int((neighbours == 0).sum())
+    is_weighted = bool((adjacency.data != 1).any())
+    kind = f"{arrows:,} directed edges" if is_directed else f"{arrows // 2:,} undirected edges"
+    notes = [f"{kind}{', with weights' if is_weighted else ''}"]
+    if is_directed:
+        notes[0] += ", used in both directions" if undirected else ", used from source to target"
+    for count, found in (
+        (repeated, "repeated edges were merged"),
+        (loops, "edges from a node to itself were left out"),
+        (weightless, "edges of weight 0 were left out"),
+        (isolated, "nodes have no neighbours"),
+    ):
+        if count:
+            notes.append(f"{count:,} {found}")
+    return adjacency, notes
+
+
+def _checked_attributes(raw: RawGraph) -> Any:
+    """Return the attributes in float32, as an array, or as a CSR matrix if few are not 0."""
+    given = raw.attributes
+    shape = given.shape
+    if len(shape) != 2 or shape[0] != raw.nodes or not shape[1]:
+        raise InputError(f"{raw.where}: attributes have shape {shape}, expected ({raw.nodes}, 1 or more)")
+    matrix = sp.csr_array(given, dtype=np.float32)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()  # NaN is not zero
+    if not np.isfinite(matrix.data).all():
+        entry = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
+        node = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
+        column = int(matrix.indices[entry])
+        names = [str(node), str(column)]
+        if raw.ids:
+            names[0] = raw.ids[node]
+        if raw.attribute_names:
+            names[1] = raw.attribute_names[column]
+        raise InputError(
+            f"{raw.where}: attribute {names[1]} of node {names[0]} is {matrix.data[entry]}, expected a finite number"
+        )
+    return matrix if matrix.nnz < _SPARSE * shape[0] * shape[1] else np.ascontiguousarray(matrix.toarray())

@@ -1,0 +1,107 @@
+"""`Nodes`: the modality of the nodes of a graph."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Self
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from nonneg.errors import InputError
+from nonneg.modalities._modality import Modality, register
+from nonneg.modalities._source import SomeRows, Source
+from nonneg.modalities._splits import require_train, unique_ids
+from nonneg.modalities.graphs._encoders import build_encoder, check_encoder
+from nonneg.modalities.graphs._graph import Graph, GraphNodes, cleaned
+from nonneg.modalities.graphs._views import ViewConfig, draw_views
+from nonneg.modalities.graphs.sources import open_graph
+
+
+@register
+@dataclass(frozen=True)
+class Nodes(Modality):
+    """The nodes of one graph, which all of them share: an encoder sees the whole graph, whichever nodes are asked for.
+
+    A view of the graph is a view of all of its nodes: edges are dropped and attributes masked.
+    """
+
+    name: ClassVar[str] = "nodes"
+
+    width: Annotated[int, Field(ge=1, le=2**16)] = 256
+    """Width of every layer of the encoder, and of its output."""
+    layers: Annotated[int, Field(ge=1, le=16)] = 2
+    """Layers of the encoder: a node sees neighbours that are up to this many edges away."""
+    undirected: bool = True
+    """Let every edge lead both ways; otherwise only from its source to its target."""
+    scaled: bool = True
+    """Divide the attributes of a node by their sum, so that nodes with many attributes do not outweigh others."""
+    views: ViewConfig = field(default_factory=ViewConfig)
+    """How far a view may differ from the graph."""
+    attributes: Annotated[int, Field(ge=0)] = 0
+    """Number of attributes of a node; 0: as in the data."""
+    attribute_digest: str = ""
+    """A hash of the attributes' names, by which other graphs are checked; empty: as in the data, or none."""
+
+    def open(
+        self, data: Any, split: str = "train", *, skip_broken: bool | None = None, progress: bool = True
+    ) -> Source:
+        if isinstance(data, Source):
+            if not isinstance(_whole(data.samples), GraphNodes):
+                raise InputError(f"{data.name} holds a {type(data.samples).__name__}, expected the nodes of a graph")
+            return data
+        raw = open_graph(data)
+        require_train(split, raw.where)
+        graph, notes = cleaned(raw, self.undirected)
+        samples = GraphNodes(graph, _digest(raw.attribute_names), raw.attribute_names)
+        self._check_attributes(samples, raw.where)
+        ids = unique_ids(raw.ids)
+        return Source(raw.name, samples, ids, raw.labels, raw.label_names, split=raw.split, notes=notes)
+
+    def fitted(self, source: Source) -> Self:
+        samples = _whole(source.samples)
+        self._check_attributes(samples, source.name)
+        return replace(self, attributes=samples.graph.width, attribute_digest=samples.digest)
+
+    def check_encoder(self, name: str) -> None:
+        check_encoder(name)
+
+    def encoder(self, name: str, saved: Mapping[str, Any] | None = None) -> tuple[nn.Module, int, dict[str, Any]]:
+        return build_encoder(name, max(1, self.attributes), self.width, self.layers, self.scaled), self.width, {}
+
+    def draw_views(
+        self, batch: dict[str, Any], samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype
+    ) -> dict[str, Any]:
+        graph: Graph = batch["graph"]
+        edges, attributes = draw_views(graph, self.views, seed, epoch, count)
+        return {"nodes": batch["nodes"].repeat(count), "edges": edges, "attributes": attributes, "graph": graph}
+
+    def inputs(self, batch: dict[str, Any]) -> dict[str, Any]:
+        graph: Graph = batch["graph"]
+        if self.attributes and graph.width != self.attributes:
+            raise InputError(f"the graph has {graph.width} attributes, expected {self.attributes}, as in the model")
+        attributes = torch.ones(1, graph.width, device=graph.weights.device)
+        return {"nodes": batch["nodes"], "edges": graph.weights[None], "attributes": attributes, "graph": graph}
+
+    def with_light_views(self) -> Self:
+        """Use the graph itself: a probe sees what `embed` returns."""
+        return replace(self, views=ViewConfig(drop_edges=(0.0,), mask_attributes=(0.0,)))
+
+    def _check_attributes(self, samples: GraphNodes, where: str) -> None:
+        """Raise an error if a fitted model cannot take the graph."""
+        found = samples.graph.width
+        if self.attributes and found != self.attributes:
+            raise InputError(f"{where} has {found:,} attributes, expected {self.attributes:,}, as in the model")
+        if self.attribute_digest and samples.digest and samples.digest != self.attribute_digest:
+            raise InputError(f"{where} has attributes of other names or in another order than the model's data")
+
+
+def _whole(samples: Any) -> Any:
+    while isinstance(samples, SomeRows):
+        samples = samples.whole
+    return samples
+
+
+def _digest(names: tuple[str, ...]) -> str:
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16] if names else ""

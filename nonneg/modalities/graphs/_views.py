@@ -1,0 +1,78 @@
+"""Views of a graph: edges dropped and attributes masked, at random or mostly where nodes are less central."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from nonneg.errors import InputError
+from nonneg.modalities._random import uniform
+from nonneg.modalities.graphs._graph import Graph
+from nonneg.validation import check_fields
+
+_MOST = 0.7  # of GCA: no edge or attribute is dropped with a higher probability
+_Rates = tuple[Annotated[float, Field(ge=0, lt=1)], ...]
+
+
+@dataclass(frozen=True)
+class ViewConfig:
+    """How far a view may differ from the graph."""
+
+    drop_edges: _Rates = (0.2, 0.4)
+    """Share of the edges that a view lacks: of the first view, the second, …; the last rate holds for all further
+    views."""
+    mask_attributes: _Rates = (0.3, 0.4)
+    """Share of the attributes that a view sets to 0 on all nodes."""
+    weighting: Literal["uniform", "degree", "page_rank"] = "uniform"
+    """Drop all edges and attributes with the same probability, or those of nodes with a low degree or PageRank more
+    often (GCA)."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, "views.")
+        for name in ("drop_edges", "mask_attributes"):
+            if not getattr(self, name):
+                raise InputError(f"views.{name} is empty, expected one rate for each view")
+
+
+def draw_views(
+    graph: Graph, config: ViewConfig, seed: int, epoch: Tensor | int, count: int
+) -> tuple[Tensor, Tensor]:
+    """Draw views of a graph; return edge weights `(count, edges)` and factors of attributes `(count, attributes)`.
+
+    A number decides each edge and attribute; it depends on (seed, epoch, edge or attribute, view) alone.
+    """
+    weights, device = graph.weights, graph.weights.device
+    edges, attributes = (torch.arange(size, device=device) for size in (len(weights), graph.width))
+    edge_odds, attribute_odds = _odds(graph, config.weighting)
+    views = []
+    for view in range(count):
+        dropped = uniform(1, seed, epoch, edges, 2 * view)[:, 0] < _rates(config.drop_edges, view, edge_odds)
+        masked = uniform(1, seed, epoch, attributes, 2 * view + 1)[:, 0] < _rates(
+            config.mask_attributes, view, attribute_odds
+        )
+        views.append((weights.masked_fill(dropped & ~graph.is_loop, 0), (~masked).to(weights.dtype)))
+    return torch.stack([view[0] for view in views]), torch.stack([view[1] for view in views])
+
+
+def _rates(rates: tuple[float, ...], view: int, odds: Tensor | float) -> Tensor | float:
+    rate = rates[min(view, len(rates) - 1)]
+    return (rate * odds).clamp(max=max(_MOST, rate)) if isinstance(odds, Tensor) else rate
+
+
+def _odds(graph: Graph, weighting: str) -> tuple[Tensor | float, Tensor | float]:
+    """Return how many times as often as the mean each edge and each attribute is dropped."""
+    if weighting == "uniform":
+        return 1.0, 1.0
+    central = graph.centrality(weighting)
+    ends = central.log()[graph.edges.rows] + central.log()[graph.edges.columns.long()]
+    used = graph.attribute_use(central)
+    return _relative(ends / 2, ~graph.is_loop), _relative(used.clamp(min=used[used > 0].min()).log(), used > 0)
+
+
+def _relative(scores: Tensor, counted: Tensor) -> Tensor:
+    """Return the distance from the largest score, in units of its mean; 1 if all scores are equal."""
+    distance = scores[counted].max() - scores
+    mean = distance[counted].mean()
+    return torch.where(mean > 0, distance / mean.clamp(min=1e-12), 1.0)

@@ -1,0 +1,65 @@
+"""Graphs as objects of PyTorch Geometric, recognised by what they have, so that the package is not imported."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from nonneg.errors import InputError
+from nonneg.modalities.graphs._graph import RawGraph
+
+_MASKS = ("train_mask", "val_mask", "test_mask")
+
+
+def is_geometric(data: Any) -> bool:
+    """Whether this is a `Data` object or a dataset of PyTorch Geometric."""
+    return any(kind.__module__.startswith("torch_geometric.data") for kind in type(data).__mro__)
+
+
+def from_geometric(data: Any) -> RawGraph:
+    """Read `edge_index`, `edge_weight` or a column `edge_attr`, `x`, `y` and masks of a `Data` object or a dataset."""
+    name = str(getattr(data, "name", "") or "data").lower()
+    if not hasattr(data, "edge_index") or not hasattr(data, "num_nodes"):
+        if len(data) != 1:
+            raise InputError(f"source is a dataset of {len(data):,} graphs, expected one: samples are its nodes")
+        data = data[0]
+    if getattr(data, "edge_index", None) is None:
+        raise InputError("source has no edge_index, expected the ends of all edges, (2, edges)")
+    weights = getattr(data, "edge_weight", None)
+    if weights is None and getattr(data, "edge_attr", None) is not None and data.edge_attr.numel() == data.num_edges:
+        weights = data.edge_attr.flatten()
+    labels = getattr(data, "y", None)
+    if labels is not None:
+        labels = _array(labels.flatten() if labels.shape[1:] == (1,) else labels)
+        if labels.ndim != 1 or labels.dtype.kind not in "iu":
+            raise InputError(f"source: y is {labels.dtype} {labels.shape}, expected one whole number per node")
+        labels = np.where(labels < 0, -1, labels).astype(np.int64) if (labels >= 0).any() else None
+    return RawGraph(
+        name,
+        "source",
+        int(data.num_nodes or 0),
+        _array(data.edge_index).astype(np.int64),
+        None if weights is None else _array(weights),
+        None if getattr(data, "x", None) is None else _array(data.x),
+        labels,
+        () if labels is None else tuple(str(label) for label in range(int(labels.max()) + 1)),
+        split=_split(data),
+    )
+
+
+def _split(data: Any) -> Any:
+    """Return the public split, or the first one if there are several."""
+    masks = [getattr(data, name, None) for name in _MASKS]
+    if any(mask is None for mask in masks):
+        return None
+    split = np.full(int(data.num_nodes), -1)
+    for part, mask in enumerate(masks):
+        split[_array(mask if mask.ndim == 1 else mask[:, 0])] = part  # type: ignore[union-attr]
+    return split
+
+
+def _array(tensor: Any) -> Any:
+    if isinstance(tensor, torch.Tensor):
+        tensor = tensor.to_dense() if tensor.layout != torch.strided else tensor
+        return tensor.detach().cpu().numpy()
+    return np.asarray(tensor)

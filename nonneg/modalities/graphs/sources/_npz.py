@@ -1,0 +1,140 @@
+"""Graphs in an .npz of plain arrays: the CSR parts of the adjacency and of the attributes, labels and names."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from nonneg.durable import read_errors_as_input_errors
+from nonneg.errors import InputError
+from nonneg.labels import label_numbers
+from nonneg.messages import one_line
+from nonneg.modalities.graphs._graph import RawGraph
+
+_PARTS = ("data", "indices", "indptr", "shape")
+_MASKS = ("train_mask", "val_mask", "test_mask")
+
+
+def from_npz(path: Path) -> RawGraph:
+    """Read `adj_data`, `adj_indices`, `adj_indptr`, `adj_shape`; if present `attr_…`, `labels`, `split` and names.
+
+    Row i of the adjacency holds the edges that leave node i. Dense attributes are one array, `attr_matrix`. The split
+    is 0 (train), 1 (validation), 2 (test) or -1 per node, or three masks `train_mask`, `val_mask` and `test_mask`. Names
+    are `node_names`, `attr_names` and `class_names`.
+    """
+    arrays = _arrays(path)
+    starts, targets, weights, shape = _csr(path, arrays, "adj")
+    if shape[0] != shape[1]:
+        raise InputError(f"{path}: adj_shape is {shape}, expected as many rows as columns")
+    nodes = shape[0]
+    ends = np.stack((np.repeat(np.arange(nodes), np.diff(starts)), targets.astype(np.int64)))
+    labels, label_names = _labels(path, arrays, nodes)
+    return RawGraph(
+        path.stem,
+        str(path),
+        nodes,
+        ends,
+        weights,
+        _attributes(path, arrays),
+        labels,
+        label_names,
+        _names(path, arrays, "node_names", nodes),
+        _names(path, arrays, "attr_names", None),
+        _split(path, arrays, nodes),
+    )
+
+
+def _arrays(path: Path) -> Mapping[str, Any]:
+    try:
+        with read_errors_as_input_errors(path), np.load(path, allow_pickle=False) as archive:
+            found = {name: archive[name] for name in archive.files}
+    except InputError:
+        raise
+    except Exception as error:  # damaged files make NumPy and zipfile raise nearly anything
+        if "allow_pickle" in str(error):
+            raise InputError(
+                f"{path} holds pickled objects, which can run any code and are not read, expected plain arrays;"
+                " examples/convert_graphs.py converts such files"
+            ) from error
+        raise InputError(f"{path} is damaged or not a plain NumPy file: {one_line(error)}") from error
+    if missing := [f"adj_{part}" for part in _PARTS if f"adj_{part}" not in found]:
+        held = ", ".join(sorted(found)) or "nothing"
+        raise InputError(f"{path} holds {held}, expected {', '.join(missing)} too: the CSR parts of the adjacency")
+    return found
+
+
+def _csr(path: Path, arrays: Mapping[str, Any], name: str) -> tuple[Any, Any, Any, tuple[int, int]]:
+    """Return the checked starts, columns, values and shape of a matrix; columns may still be too large."""
+    values, columns, starts, shape = (np.asarray(arrays[f"{name}_{part}"]) for part in _PARTS)
+    for part, array, kinds in (("indices", columns, "iu"), ("indptr", starts, "iu"), ("shape", shape, "iu")):
+        if array.ndim != 1 or array.dtype.kind not in kinds:
+            raise InputError(f"{path}: {name}_{part} is {array.dtype} {array.shape}, expected whole numbers in one row")
+    if shape.shape != (2,) or values.shape != columns.shape or values.dtype.kind not in "fiub":
+        found = f"{name}_shape is {shape.tolist()}, {name}_data {values.dtype} {values.shape}"
+        raise InputError(f"{path}: {found}, expected two numbers and one number per entry of {name}_indices")
+    rows, width = map(int, shape)
+    ordered = len(starts) == rows + 1 and starts[0] == 0 and starts[-1] == len(columns) and (np.diff(starts) >= 0).all()
+    if not ordered:
+        raise InputError(
+            f"{path}: {name}_indptr has {len(starts)} entries and ends in {starts[-1] if len(starts) else 'nothing'},"
+            f" expected {rows + 1} that rise from 0 to {len(columns)}"
+        )
+    return starts, columns, values, (rows, width)
+
+
+def _attributes(path: Path, arrays: Mapping[str, Any]) -> Any:
+    if "attr_matrix" in arrays:
+        dense = arrays["attr_matrix"]
+        if dense.ndim != 2 or dense.dtype.kind not in "fiub":
+            raise InputError(f"{path}: attr_matrix is {dense.dtype} {dense.shape}, expected numbers (nodes, attributes)")
+        return dense
+    if not any(f"attr_{part}" in arrays for part in _PARTS):
+        return None
+    if missing := [f"attr_{part}" for part in _PARTS if f"attr_{part}" not in arrays]:
+        raise InputError(f"{path}: {missing[0]} is missing, expected all CSR parts of the attributes")
+    starts, columns, values, shape = _csr(path, arrays, "attr")
+    if len(columns) and (columns.min() < 0 or columns.max() >= shape[1]):
+        raise InputError(f"{path}: attr_indices has {columns.max()}, expected numbers from 0 to {shape[1] - 1}")
+    return sp.csr_array((values.astype(np.float32), columns, starts), shape=shape)
+
+
+def _labels(path: Path, arrays: Mapping[str, Any], nodes: int) -> tuple[Any, tuple[str, ...]]:
+    if "labels" not in arrays:
+        return None, ()
+    given = arrays["labels"]
+    if given.ndim != 1 or len(given) != nodes:
+        raise InputError(f"{path}: labels has shape {given.shape}, expected ({nodes},), one per node")
+    if given.dtype.kind in "iuf" and not (given >= 0).any():
+        return None, ()
+    numbers, names = label_numbers(given, f"{path}: labels")
+    words = _names(path, arrays, "class_names", None)
+    known = names and all(name.isdecimal() and int(name) < len(words) for name in names)
+    return numbers, tuple(words[int(name)] for name in names) if words and known else names
+
+
+def _names(path: Path, arrays: Mapping[str, Any], name: str, count: int | None) -> tuple[str, ...]:
+    if name not in arrays:
+        return ()
+    given = arrays[name]
+    if given.ndim != 1 or given.dtype.kind not in "UiuS" or count not in (None, len(given)):
+        raise InputError(f"{path}: {name} is {given.dtype} {given.shape}, expected {count or 'some'} strings")
+    return tuple(value.decode(errors="replace") if isinstance(value, bytes) else str(value) for value in given.tolist())
+
+
+def _split(path: Path, arrays: Mapping[str, Any], nodes: int) -> npt.NDArray[np.int64] | None:
+    if "split" in arrays:
+        given = arrays["split"]
+        if given.shape != (nodes,) or given.dtype.kind not in "iu" or not np.isin(given, (-1, 0, 1, 2)).all():
+            raise InputError(f"{path}: split is {given.dtype} {given.shape}, expected -1, 0, 1 or 2 for each node")
+        return given.astype(np.int64)
+    if not all(mask in arrays for mask in _MASKS):
+        return None
+    split = np.full(nodes, -1)
+    for part, mask in enumerate(_MASKS):
+        if arrays[mask].shape != (nodes,) or arrays[mask].dtype != bool:
+            raise InputError(f"{path}: {mask} is {arrays[mask].dtype} {arrays[mask].shape}, expected ({nodes},) booleans")
+        split[arrays[mask]] = part
+    return split

@@ -62,11 +62,10 @@ def unpickled(content: bytes) -> Any:
 
 
 def planetoid(path: Path) -> dict[str, np.ndarray]:
-    """Read Planetoid's files `ind.NAME.*`: the nodes of the training file first, then the others, then the test nodes."""
+    """Read Planetoid's files `ind.NAME.*`: training nodes come first, test nodes last."""
     stem = path.name.removesuffix(path.suffix)
-    x, tx, allx, y, ty, ally, neighbours = (
-        unpickled((path.parent / f"{stem}.{part}").read_bytes())
-        for part in ("x", "tx", "allx", "y", "ty", "ally", "graph")
+    tx, allx, y, ty, ally, neighbours = (
+        unpickled((path.parent / f"{stem}.{part}").read_bytes()) for part in ("tx", "allx", "y", "ty", "ally", "graph")
     )
     test = np.array((path.parent / f"{stem}.test.index").read_text().split(), dtype=np.int64)
     nodes = int(test.max()) + 1  # some test nodes of CiteSeer are missing: they have neither attributes nor a label
@@ -90,7 +89,7 @@ def pickled_npz(path: Path) -> dict[str, np.ndarray]:
             content = io.BytesIO(archive.read(name))
             np.lib.format.read_magic(content)
             _, _, dtype = np.lib.format.read_array_header_1_0(content)
-            if dtype != object:
+            if not dtype.hasobject:
                 members[name.removesuffix(".npy")] = np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
             elif not name.startswith("metadata"):
                 members[name.removesuffix(".npy")] = unpickled(content.read()).item()

@@ -1,6 +1,7 @@
 """What `Features` are worth: probes, neighbours, matching, names and error bars. Nothing here needs a model."""
 
 from nonneg.evaluate._carry import carry_names, match_folders, reordered
+from nonneg.evaluate._divisions import SplitProbes, published_split, random_splits
 from nonneg.evaluate._logistic import fit_logistic
 from nonneg.evaluate._matching import Matching, aligned, match_features
 from nonneg.evaluate._measurement import Figure, Measured, Measurement, finite_or_none, mean_figure, require_table
@@ -30,6 +31,7 @@ __all__ = [
     "Measurement",
     "Part",
     "Probe",
+    "SplitProbes",
     "Standardiser",
     "Subject",
     "Suggestion",
@@ -52,6 +54,8 @@ __all__ = [
     "on_fastest_device",
     "open_features",
     "paired_difference",
+    "published_split",
+    "random_splits",
     "reordered",
     "require_same_classes",
     "require_table",

@@ -11,6 +11,7 @@ import torch
 from nonneg import metrics
 from nonneg.devices import choose_device
 from nonneg.errors import InputError
+from nonneg.evaluate._divisions import pooled, published_split, random_splits
 from nonneg.evaluate._measurement import COUNT, DECIMALS, PERCENT, Figure, Measured, mean_figure
 from nonneg.evaluate._neighbours import neighbour_hits
 from nonneg.evaluate._probe import linear_probe
@@ -18,10 +19,16 @@ from nonneg.evaluate._scarce import few_labels, noisy_labels
 from nonneg.evaluate._statistics import consistency_errors
 from nonneg.evaluate._subject import Subject
 from nonneg.features import Features
+from nonneg.labels import is_labelled
 
 _SHARES = (0.01, 0.1)
 _NOISE_RATES = (0.2, 0.4, 0.6, 0.8, 0.9)
 _NOISE_DRAWS = 3
+_SPLITS = 20
+_LITERATURE = (
+    "Random splits and public split: logistic regression on rows of length 1, fitted on the first part, its strength"
+    " chosen on the second, evaluated on the third"
+)
 _NOISE = f"Random labels: mean of {_NOISE_DRAWS} draws, the same draws in every column"
 
 
@@ -33,11 +40,13 @@ class Part:
         figures: yields the figures of a subject.
         needs_probe: whether it needs labelled features to fit a probe on.
         must_succeed: whether an error stops the measurement instead of becoming a note.
+        usual: whether it is measured if nothing is asked for.
     """
 
     figures: Callable[[Any], Iterator[Figure]]
     needs_probe: bool = False
     must_succeed: bool = False
+    usual: bool = True
 
 
 def _structure(subject: Subject) -> Iterator[Figure]:
@@ -117,17 +126,37 @@ def _label_noise(subject: Subject) -> Iterator[Figure]:
             yield mean_figure(f"probe_{rate:g}_random", layer, title, hits, _NOISE)
 
 
+def _random_splits(subject: Subject) -> Iterator[Figure]:
+    for layer, train in subject.train.items():
+        found = random_splits(pooled(train, subject.test[layer]), _SPLITS).accuracies
+        title = f"probe, {_SPLITS} random splits 10/10/80"
+        yield Figure("random_splits", layer, title, float(found.mean()), variant=_LITERATURE)
+        yield Figure("random_splits_deviation", layer, "… deviation over splits", float(found.std(ddof=1)))
+
+
+def _public_split(subject: Subject) -> Iterator[Figure]:
+    if subject.split is None:
+        raise InputError("the data has no published split, or the subject is not a trained run")
+    for layer, train in subject.train.items():
+        test = subject.test[layer]
+        known = np.concatenate([is_labelled(np.asarray(part.labels)) for part in (train, test)])
+        found = published_split(pooled(train, test), subject.split[known]).accuracies
+        yield Figure("public_split", layer, "probe, public split", float(found[0]), variant=_LITERATURE)
+
+
 PARTS: Mapping[str, Part] = {
     "structure": Part(_structure),
     "probe": Part(_probe, needs_probe=True),
     "neighbours": Part(_neighbours),
     "few-labels": Part(_few_labels, needs_probe=True),
     "label-noise": Part(_label_noise, needs_probe=True),
+    "random-splits": Part(_random_splits, needs_probe=True, usual=False),
+    "public-split": Part(_public_split, needs_probe=True, usual=False),
 }
 
 
 def measure_features(
-    subject: Subject, parts: Mapping[str, Part] = PARTS, on_start: Callable[[str], Any] = lambda part: None
+    subject: Subject, parts: Mapping[str, Part] | None = None, on_start: Callable[[str], Any] = lambda part: None
 ) -> Measured:
     """Measure the features of one subject.
 
@@ -135,7 +164,7 @@ def measure_features(
 
     Args:
         subject: features to fit on and to evaluate on, from `split_features`.
-        parts: name to part.
+        parts: name to part; by default those that are usual.
         on_start: called with the name of each part when it starts.
 
     Example:
@@ -149,6 +178,7 @@ def measure_features(
     """
     figures: dict[tuple[str, str], Figure] = {}
     notes, without_probe = [], []
+    parts = {name: part for name, part in PARTS.items() if part.usual} if parts is None else parts
     for name, part in parts.items():
         if part.needs_probe and not subject.train:
             without_probe.append(name)

@@ -33,6 +33,8 @@ class Subject:
         samples: a digest of the ids and labels of `whole`, in order; subjects with the same digest can be compared
             sample by sample.
         factors: the generating factors of the samples of `whole`, if they are known.
+        split: the part of a published division of each sample of `train` and then of `test`: 0 for train, 1 for
+            validation, 2 for test, -1 for none; None if there is no such division.
     """
 
     path: str
@@ -43,6 +45,7 @@ class Subject:
     protocol: str
     samples: str
     factors: Mapping[str, Any] = field(default_factory=dict)
+    split: Rows | None = None
 
 
 def split_features(

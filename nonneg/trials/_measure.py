@@ -17,8 +17,8 @@ from nonneg.trials._parts import run_parts, shifted, transfer
 from nonneg.trials._subject import TrainedSubject
 
 _PROBE_EPOCHS, _FINE_TUNE_EPOCHS = 50, 30
-USUAL_PARTS = tuple(evaluate.PARTS)
-PARTS = (*USUAL_PARTS, *run_parts(_PROBE_EPOCHS, _FINE_TUNE_EPOCHS))
+USUAL_PARTS = tuple(name for name, part in evaluate.PARTS.items() if part.usual)
+PARTS = (*evaluate.PARTS, *run_parts(_PROBE_EPOCHS, _FINE_TUNE_EPOCHS))
 
 
 def measure(
@@ -46,8 +46,8 @@ def measure(
         train: what to fit probes on, one per subject; for features only.
         labels, train_labels: files with one label per row, if subjects or `train` are files of vectors.
         data: samples to measure runs on instead of those they were trained on.
-        parts: some of `PARTS`: structure, probe, neighbours, few-labels, label-noise, and for runs sepin,
-            corruptions, augmented-probe, fine-tuning. A note says which parts a subject does not support.
+        parts: some of `PARTS`: structure, probe, neighbours, few-labels, label-noise, random-splits, and for runs
+            public-split, sepin, corruptions, augmented-probe, fine-tuning. A note names those that a subject lacks.
         transfer_to, shifted_to, probe_epochs, fine_tune_epochs: for runs, as for `measure_subject`.
         names: the names of the columns; the last parts of the paths if empty.
         progress: show a progress bar.

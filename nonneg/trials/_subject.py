@@ -97,10 +97,15 @@ def open_run(path: str, data: str | None = None, device: str | None = None) -> T
         protocol,
         sample_digest(test["encoder"]),
         sources[1].factors,
+        _joined_split(*sources),
         model=model,
         train_source=sources[0],
         test_source=sources[1],
     )
+
+
+def _joined_split(train: Source, test: Source) -> Any:
+    return None if train.split is None or test.split is None else np.concatenate((train.split, test.split))
 
 
 def open_training_data(run: str, data: str | None, own: str, opened: Callable[[str], Any]) -> Any:

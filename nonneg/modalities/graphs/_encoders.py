@@ -1,6 +1,7 @@
 """Encoders of nodes by name: GCN in plain torch, others and any module of PyTorch Geometric."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -20,8 +21,9 @@ class _Views(nn.Module):
 
     def forward(self, inputs: Mapping[str, Any]) -> Tensor:
         graph, edges, attributes = inputs["graph"], inputs["edges"], inputs["attributes"]
-        rows = inputs["nodes"].view(len(edges), -1)
-        return torch.cat([self.of_view(graph, *view)[rows[i]] for i, view in enumerate(zip(edges, attributes))])
+        nodes = inputs["nodes"].view(len(edges), -1)
+        views = zip(nodes, edges, attributes, strict=True)
+        return torch.cat([self.of_view(graph, *view)[rows] for rows, *view in views])
 
     def of_view(self, graph: Graph, weights: Tensor, attributes: Tensor) -> Tensor:
         """Return `(nodes, width)` for edge weights `(edges,)` and factors of attributes `(attributes,)`."""
@@ -42,19 +44,17 @@ class GCN(_Views):
         super().__init__()
         self.scaled = scaled
         widths = [attributes, *[width] * layers]
-        self.linear = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in zip(widths, widths[1:], strict=False))
+        self.weight = nn.ParameterList(nn.init.xavier_uniform_(torch.empty(a, b)) for a, b in pairwise(widths))
         self.bias = nn.ParameterList(torch.zeros(width) for _ in range(layers))
         self.activation = nn.ModuleList(nn.PReLU() for _ in range(layers))
-        for layer in self.linear:
-            nn.init.xavier_uniform_(layer.weight)
 
     def of_view(self, graph: Graph, weights: Tensor, attributes: Tensor) -> Tensor:
         means = _normalised(graph, weights)
-        first = self.linear[0].weight.T * attributes[:, None].to(self.linear[0].weight.dtype)
-        h = graph.times_attributes(first)
+        first, *others = self.weight
+        h = graph.times_attributes(first * attributes[:, None].to(first.dtype))
         h = h / graph.row_sums.to(h.dtype) if self.scaled else h
-        for i, (bias, activation) in enumerate(zip(self.bias, self.activation, strict=True)):
-            h = self.linear[i](h) if i else h
+        for weight, bias, activation in zip((None, *others), self.bias, self.activation, strict=True):
+            h = h if weight is None else h @ weight
             h = activation(product(graph.edges, means, h) + bias)
         return h
 
@@ -88,8 +88,8 @@ class NodeEncoder(_Views):
         x = (x / graph.row_sums if self.scaled else x).to(dtype)
         kept = (weights > 0) & ~graph.is_loop
         ends = torch.stack((graph.edges.columns.long(), graph.edges.rows))[:, kept]
-        output = self.module(x, ends, edge_weight=weights[kept]) if self.weighted else self.module(x, ends)
-        return output  # type: ignore[no-any-return]
+        options = {"edge_weight": weights[kept]} if self.weighted else {}
+        return self.module(x, ends, **options)  # type: ignore[no-any-return]
 
 
 def check_encoder(name: str) -> None:

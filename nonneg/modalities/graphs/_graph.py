@@ -187,7 +187,7 @@ def _check_size(raw: RawGraph) -> None:
             raise InputError(f"{raw.where}: weights are {weights.dtype} {weights.shape}, expected one number per edge")
         if not np.isfinite(weights).all() or (weights < 0).any():
             edge = int(np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[0])
-            raise InputError(f"{raw.where}: edge {edge} has the weight {weights[edge]}, expected a number of at least 0")
+            raise InputError(f"{raw.where}: edge {edge} has the weight {weights[edge]}, expected at least 0")
 
 
 def _adjacency(raw: RawGraph, undirected: bool) -> tuple[sp.csr_array, list[str]]:

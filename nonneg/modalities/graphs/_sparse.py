@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -43,7 +44,8 @@ def pattern_of(matrix: sp.csr_array) -> Pattern:
     other = sp.csr_array((numbers, matrix.indices, matrix.indptr), shape=matrix.shape).T.tocsr()
     other.sort_indices()
     indices = (matrix.indptr, matrix.indices, other.indptr, other.indices)
-    return Pattern(*(torch.from_numpy(part.astype(np.int32)) for part in indices), torch.from_numpy(other.data - 1))
+    starts, columns, starts_t, columns_t = (torch.from_numpy(part.astype(np.int32)) for part in indices)
+    return Pattern(starts, columns, starts_t, columns_t, torch.from_numpy(other.data - 1))
 
 
 class _Product(torch.autograd.Function):
@@ -51,14 +53,13 @@ class _Product(torch.autograd.Function):
     def forward(ctx: Any, dense: Tensor, values: Tensor, *pattern: Tensor) -> Tensor:
         ctx.pattern, ctx.dtype = Pattern(*pattern), dense.dtype
         ctx.save_for_backward(values)
-        starts, columns = ctx.pattern[:2]
-        return _multiplied(starts, columns, values, ctx.pattern.shape, dense)
+        return _multiplied(ctx.pattern.starts, ctx.pattern.columns, values, dense)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         (values,), pattern = ctx.saved_tensors, ctx.pattern
         transposed = values[pattern.order_t]
-        grad = _multiplied(pattern.starts_t, pattern.columns_t, transposed, pattern.shape[::-1], grad_outputs[0])
+        grad = _multiplied(pattern.starts_t, pattern.columns_t, transposed, grad_outputs[0])
         return grad.to(ctx.dtype), None, *(None,) * len(Pattern._fields)
 
 
@@ -82,10 +83,13 @@ def product(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
     return result
 
 
-def _multiplied(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int], dense: Tensor) -> Tensor:
+def _multiplied(starts: Tensor, columns: Tensor, values: Tensor, dense: Tensor) -> Tensor:
+    """Return, for each row of the sparse matrix, the sum of its entries times the rows of the dense one.
+
+    torch has this as sums over bags of embeddings, on every device and without its sparse tensors, which are in beta.
+    """
+    wide = dense.to(torch.promote_types(dense.dtype, torch.float32)).contiguous()
     if dense.is_meta:  # only shapes are wanted
-        return dense.new_empty(shape[0], dense.shape[1])
-    wide = dense.to(torch.promote_types(dense.dtype, torch.float32))  # there are no sparse products in half precision
-    with torch.autocast(dense.device.type, enabled=False):
-        matrix = torch.sparse_csr_tensor(starts, columns, values.to(wide.dtype), shape, check_invariants=False)
-        return matrix @ wide
+        return wide.new_empty(len(starts) - 1, dense.shape[1])
+    weights = values.to(wide.dtype)
+    return F.embedding_bag(columns, wide, starts, mode="sum", per_sample_weights=weights, include_last_offset=True)

@@ -36,9 +36,7 @@ class ViewConfig:
                 raise InputError(f"views.{name} is empty, expected one rate for each view")
 
 
-def draw_views(
-    graph: Graph, config: ViewConfig, seed: int, epoch: Tensor | int, count: int
-) -> tuple[Tensor, Tensor]:
+def draw_views(graph: Graph, config: ViewConfig, seed: int, epoch: Tensor | int, count: int) -> tuple[Tensor, Tensor]:
     """Draw views of a graph; return edge weights `(count, edges)` and factors of attributes `(count, attributes)`.
 
     A number decides each edge and attribute; it depends on (seed, epoch, edge or attribute, view) alone.

@@ -49,12 +49,12 @@ def from_geometric(data: Any) -> RawGraph:
 
 def _split(data: Any) -> Any:
     """Return the public split, or the first one if there are several."""
-    masks = [getattr(data, name, None) for name in _MASKS]
+    masks: list[Any] = [getattr(data, name, None) for name in _MASKS]
     if any(mask is None for mask in masks):
         return None
     split = np.full(int(data.num_nodes), -1)
     for part, mask in enumerate(masks):
-        split[_array(mask if mask.ndim == 1 else mask[:, 0])] = part  # type: ignore[union-attr]
+        split[_array(mask if mask.ndim == 1 else mask[:, 0])] = part
     return split
 
 

@@ -22,8 +22,8 @@ def from_npz(path: Path) -> RawGraph:
     """Read `adj_data`, `adj_indices`, `adj_indptr`, `adj_shape`; if present `attr_…`, `labels`, `split` and names.
 
     Row i of the adjacency holds the edges that leave node i. Dense attributes are one array, `attr_matrix`. The split
-    is 0 (train), 1 (validation), 2 (test) or -1 per node, or three masks `train_mask`, `val_mask` and `test_mask`. Names
-    are `node_names`, `attr_names` and `class_names`.
+    is 0 (train), 1 (validation), 2 (test) or -1 per node, or three masks `train_mask`, `val_mask` and `test_mask`.
+    Names are `node_names`, `attr_names` and `class_names`.
     """
     arrays = _arrays(path)
     starts, targets, weights, shape = _csr(path, arrays, "adj")
@@ -49,7 +49,8 @@ def from_npz(path: Path) -> RawGraph:
 
 def _arrays(path: Path) -> Mapping[str, Any]:
     try:
-        with read_errors_as_input_errors(path), np.load(path, allow_pickle=False) as archive:
+        # Opened here, because NumPy does not close a damaged file.
+        with read_errors_as_input_errors(path), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             found = {name: archive[name] for name in archive.files}
     except InputError:
         raise
@@ -89,7 +90,9 @@ def _attributes(path: Path, arrays: Mapping[str, Any]) -> Any:
     if "attr_matrix" in arrays:
         dense = arrays["attr_matrix"]
         if dense.ndim != 2 or dense.dtype.kind not in "fiub":
-            raise InputError(f"{path}: attr_matrix is {dense.dtype} {dense.shape}, expected numbers (nodes, attributes)")
+            raise InputError(
+                f"{path}: attr_matrix is {dense.dtype} {dense.shape}, expected numbers (nodes, attributes)"
+            )
         return dense
     if not any(f"attr_{part}" in arrays for part in _PARTS):
         return None
@@ -129,12 +132,14 @@ def _split(path: Path, arrays: Mapping[str, Any], nodes: int) -> npt.NDArray[np.
         given = arrays["split"]
         if given.shape != (nodes,) or given.dtype.kind not in "iu" or not np.isin(given, (-1, 0, 1, 2)).all():
             raise InputError(f"{path}: split is {given.dtype} {given.shape}, expected -1, 0, 1 or 2 for each node")
-        return given.astype(np.int64)
+        return np.asarray(given, np.int64)
     if not all(mask in arrays for mask in _MASKS):
         return None
     split = np.full(nodes, -1)
     for part, mask in enumerate(_MASKS):
         if arrays[mask].shape != (nodes,) or arrays[mask].dtype != bool:
-            raise InputError(f"{path}: {mask} is {arrays[mask].dtype} {arrays[mask].shape}, expected ({nodes},) booleans")
+            raise InputError(
+                f"{path}: {mask} is {arrays[mask].dtype} {arrays[mask].shape}, expected ({nodes},) booleans"
+            )
         split[arrays[mask]] = part
     return split

@@ -4,8 +4,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.modalities.graphs._graph import RawGraph

@@ -51,7 +51,13 @@ def from_tables(path: Path, edges: Path, nodes: Path | None) -> RawGraph:
             row = int(np.flatnonzero(unknown)[0])
             raise InputError(f"{edges}: row {row + 1} names node {column[row]}, expected one of the ids in {nodes}")
     return RawGraph(
-        path.stem, str(path), len(ids), np.stack(numbers).astype(np.int64), weights, ids=tuple(ids.to_pylist()), **content
+        path.stem,
+        str(path),
+        len(ids),
+        np.stack(numbers).astype(np.int64),
+        weights,
+        ids=tuple(ids.to_pylist()),
+        **content,
     )
 
 

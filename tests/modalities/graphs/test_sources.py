@@ -1,0 +1,272 @@
+"""Graphs in files and objects: what is read, what is repaired and said, what is rejected."""
+
+import importlib.util
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+import torch
+
+from nonneg.errors import InputError
+from nonneg.modalities import UndividedError
+from nonneg.modalities.graphs import Nodes, RawGraph
+
+
+def opened(ends, nodes=4, undirected=True, **others):
+    return Nodes(undirected=undirected).open(RawGraph("graph", "graph", nodes, np.array(ends, np.int64).T, **others))
+
+
+def adjacency(source):
+    """Return the dense adjacency (target, source), with its diagonal of ones."""
+    graph = source.samples.graph
+    dense = torch.zeros(graph.nodes, graph.nodes)
+    dense[graph.edges.rows, graph.edges.columns.long()] = graph.weights
+    return dense
+
+
+# .npz
+
+
+def test_an_npz_gives_nodes_labels_attributes_and_the_split(graph_file):
+    source = Nodes().open(str(graph_file(class_names=np.array(["art", "law", "physics"]))))
+    assert len(source) == 90 and source.name == "graph" and source.label_names == ("art", "law", "physics")
+    assert source.samples.graph.width == 40 and np.bincount(source.split + 1).tolist() == [30, 15, 15, 30]
+    dense = torch.from_numpy(np.load(graph_file())["attr_data"])
+    assert source.samples.graph.dense_attributes().sum() == dense.sum()
+
+
+@pytest.mark.parametrize("name", ["node_names", "attr_matrix", "masks"])
+def test_an_npz_may_hold_names_dense_attributes_and_masks(graph_file, name):
+    if name == "node_names":
+        assert Nodes().open(graph_file(node_names=np.array([f"n{i}" for i in range(90)]))).ids[7] == "n7"
+    elif name == "attr_matrix":
+        assert Nodes().open(graph_file(attr_matrix=np.ones((90, 5)))).samples.graph.width == 5
+    else:
+        masks = {f"{part}_mask": np.arange(90) % 3 == i for i, part in enumerate(("train", "val", "test"))}
+        assert Nodes().open(graph_file(split=None, **masks)).split.tolist() == [0, 1, 2] * 30
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"labels": np.zeros(89, int)}, r"labels .*89.*90"),
+        ({"adj_indices": np.full(1, 200), "adj_data": np.ones(1), "adj_indptr": np.array([0] + [1] * 90)}, "200"),
+        ({"adj_indptr": np.zeros(5, int)}, r"adj_indptr .*5 .*91"),
+        ({"adj_indices": np.zeros(3)}, "adj_indices is float64"),
+        ({"adj_shape": np.array([90, 91])}, "adj_shape"),
+        ({"adj_data": None}, "adj_data"),
+        ({"adj_data": np.ones(3)}, "adj_data"),
+        ({"attr_data": None}, "attr_data is missing"),
+        ({"attr_matrix": np.ones((89, 5))}, r"attributes have shape \(89, 5\)"),
+        ({"attr_matrix": np.where(np.eye(90, 5) > 0, np.nan, 1)}, "attribute 0 of node 0 is nan"),
+        ({"split": np.full(90, 3)}, "split"),
+        ({"node_names": np.array(["a"])}, "node_names"),
+    ],
+)
+def test_a_wrong_array_is_named(graph_file, changes, message):
+    with pytest.raises(InputError, match=message):
+        Nodes().open(graph_file(**changes))
+
+
+def test_a_pickle_is_refused_and_the_conversion_named(tmp_path):
+    np.savez(tmp_path / "graph.npz", adj_matrix=np.array(sp.eye_array(3), dtype=object))
+    with pytest.raises(InputError, match=r"graph.npz .*pickled.*examples/convert_graphs\.py"):
+        Nodes().open(tmp_path / "graph.npz")
+
+
+def test_a_damaged_file_is_one_sentence(tmp_path, graph_file):
+    content = graph_file().read_bytes()
+    (tmp_path / "short.npz").write_bytes(content[: len(content) // 2])
+    with pytest.raises(InputError, match=r"short\.npz"):
+        Nodes().open(tmp_path / "short.npz")
+
+
+@pytest.mark.parametrize("data", ["nowhere.npz", "", 3])
+def test_what_is_no_graph_is_an_error_that_names_data(data):
+    with pytest.raises(InputError, match="data is"):
+        Nodes().open(data)
+
+
+def test_a_graph_is_not_divided(graph_file):
+    with pytest.raises(UndividedError, match="test"):
+        Nodes().open(graph_file(), "test")
+
+
+# Edges
+
+
+def test_edges_lead_both_ways_unless_told_otherwise():
+    ends = [(0, 1), (1, 2)]
+    assert torch.equal(adjacency(opened(ends)), adjacency(opened(ends)).T)
+    one_way = adjacency(opened(ends, undirected=False))
+    assert one_way[1, 0] == 1 and one_way[0, 1] == 0  # node 1 hears from node 0
+
+
+def test_what_is_unusual_about_edges_is_reported():
+    source = opened([(0, 1), (0, 1), (2, 2), (1, 0)], nodes=4)
+    notes = " ".join(source.notes)
+    assert "1 repeated" in notes and "1 edges from a node to itself" in notes and "2 nodes have no neighbours" in notes
+    assert "undirected" in notes and adjacency(source)[0, 1] == 1
+    assert "directed edges, used in both directions" in " ".join(opened([(0, 1), (1, 2)]).notes)
+
+
+def test_weights_of_repeated_edges_are_added():
+    source = opened([(0, 1), (0, 1), (1, 2)], weights=np.array([2.0, 3.0, 0.5]))
+    assert adjacency(source)[1, 0] == 5 and adjacency(source)[2, 1] == 0.5 and "weights" in source.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("ends", "nodes", "others", "message"),
+    [
+        ([(0, 1)], 1, {}, "1 node,"),
+        (np.zeros((0, 2)), 0, {}, "0 nodes"),
+        (np.zeros((0, 2)), 5, {}, "no edges"),
+        ([(2, 2)], 5, {}, "no edge between two different nodes"),
+        ([(0, 1), (0, 9)], 5, {}, "edge 1 .*node 9"),
+        ([(0, 1)], 5, {"weights": np.array([-1.0])}, "weight -1"),
+        ([(0, 1)], 5, {"weights": np.array([np.nan])}, "weight nan"),
+        ([(0, 1)], 5, {"labels": np.zeros(3, int)}, "labels has 3"),
+    ],
+)
+def test_a_graph_that_cannot_be_used_is_one_sentence(ends, nodes, others, message):
+    with pytest.raises(InputError, match=message):
+        opened(ends, nodes, **others)
+
+
+def test_nodes_without_attributes_get_structural_ones_of_the_same_width_in_every_graph(graph_file):
+    small = opened([(0, 1), (1, 2), (2, 0), (2, 3)])
+    large = Nodes().open(graph_file(**{f"attr_{part}": None for part in ("data", "indices", "indptr", "shape")}))
+    assert small.samples.graph.width == large.samples.graph.width
+    assert any("structural" in note for note in small.notes)
+    linked = small.samples.graph.dense_attributes()[:, -2]
+    torch.testing.assert_close(linked, torch.tensor([1, 1, 1 / 3, 0]))
+
+
+# Tables
+
+
+@pytest.fixture
+def tables(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target,weight\n007,8,1\n8,9,0.5\n")
+    (tmp_path / "nodes.csv").write_text("id,label,split,age,height\n9,b,test,1,2\n8,a,,3,4\n007,b,train,5,6\n")
+    return tmp_path
+
+
+def test_a_folder_of_tables_gives_a_graph(tables):
+    source = Nodes().open(tables)
+    assert (
+        source.ids == ("9", "8", "007") and source.labels.tolist() == [1, 0, 1] and source.split.tolist() == [2, -1, 0]
+    )
+    assert adjacency(source)[1, 2] == 1 and adjacency(source)[0, 1] == 0.5
+    assert source.samples.graph.dense_attributes().tolist() == [[1, 2], [3, 4], [5, 6]]
+
+
+def test_parquet_tables_give_the_same(tables, tmp_path):
+
+    expected = Nodes().open(tables)
+    for name in ("edges", "nodes"):
+        types = pa.csv.ConvertOptions(column_types=dict.fromkeys(("source", "target", "id"), pa.string()))
+        pq.write_table(pa.csv.read_csv(tables / f"{name}.csv", convert_options=types), tmp_path / f"{name}.parquet")
+        (tables / f"{name}.csv").unlink()
+    found = Nodes().open(tmp_path)
+    assert found.ids == expected.ids and torch.equal(adjacency(found), adjacency(expected))
+
+
+def test_a_list_of_edges_alone_is_a_graph(tables):
+    source = Nodes().open(tables / "edges.csv")
+    assert source.ids == ("007", "8", "9") and source.labels is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("edges.csv", "from,to\n1,2\n", r"edges.csv .*from, to.*source"),
+        ("edges.csv", "source,target\n007,77\n", r"edges.csv: row 1 names node 77"),
+        ("edges.csv", "source,target,weight\n007,8,heavy\n", "weight .*numbers"),
+        ("nodes.csv", "id,age\n9,1\n8,\n007,2\n", "attribute age of node 8 is nan"),
+        ("nodes.csv", "id,age\n9,old\n8,new\n007,new\n", "age .*numbers"),
+        ("nodes.csv", "id\n9\n9\n007\n", "id 9"),
+        ("nodes.csv", "id,split\n9,later\n8,\n007,\n", "split has 'later'"),
+    ],
+)
+def test_an_error_in_a_table_names_it(tables, name, content, message):
+    (tables / name).write_text(content)
+    with pytest.raises(InputError, match=message):
+        Nodes().open(tables)
+
+
+def test_a_folder_without_edges_is_an_error(tmp_path):
+    with pytest.raises(InputError, match=r"edges\.csv"):
+        Nodes().open(tmp_path)
+
+
+# PyTorch Geometric
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_data_object_gives_a_graph():
+    data = pytest.importorskip("torch_geometric.data")
+    edges, x = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.eye(3)
+    masks = {f"{part}_mask": torch.arange(3) == i for i, part in enumerate(("train", "val", "test"))}
+    source = Nodes().open(data.Data(x=x, edge_index=edges, y=torch.tensor([0, 1, 1]), **masks))
+    assert len(source) == 3 and source.labels.tolist() == [0, 1, 1] and source.split.tolist() == [0, 1, 2]
+    with pytest.raises(InputError, match="edge_index"):
+        Nodes().open(data.Data(x=x))
+
+
+# Conversion of pickles
+
+
+@pytest.fixture(scope="module")
+def converter():
+    from pathlib import Path
+
+    path = Path(__file__).parents[3] / "examples" / "convert_graphs.py"
+    spec = importlib.util.spec_from_file_location("convert_graphs", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_pickled_scipy_matrices_are_converted(converter, tmp_path, capsys):
+    ring = sp.csr_matrix(np.roll(np.eye(4), 1, axis=1))
+    arrays = {"adj_matrix": np.array(ring, dtype=object), "node_attr": np.array(sp.csr_matrix(np.eye(4)), dtype=object)}
+    np.savez(tmp_path / "old.npz", **arrays, node_label=np.arange(4, dtype=np.int32))
+    converter.main([str(tmp_path / "old.npz"), str(tmp_path / "new.npz")])
+    assert "4 nodes, 4 edges" in capsys.readouterr().out
+    source = Nodes().open(tmp_path / "new.npz")
+    assert source.labels.tolist() == [0, 1, 2, 3] and adjacency(source).sum() == 12
+
+
+def test_planetoid_files_are_converted_with_missing_test_nodes(converter, tmp_path):
+    def write(part, content):
+        (tmp_path / f"ind.tiny.{part}").write_bytes(pickle.dumps(content))
+
+    write("x", sp.csr_matrix(np.eye(5)[:2]))
+    write("allx", sp.csr_matrix(np.eye(5)[:3]))
+    write("tx", sp.csr_matrix(np.eye(5)[3:]))
+    write("y", np.eye(2)[[0, 1]])
+    write("ally", np.eye(2)[[0, 1, 1]])
+    write("ty", np.eye(2)[[1, 0]])
+    write("graph", {0: [1, 5], 1: [0], 2: [3, 3], 3: [2], 5: [0]})
+    (tmp_path / "ind.tiny.test.index").write_text("5\n3\n")
+    converter.main([str(tmp_path / "ind.tiny.x"), str(tmp_path / "tiny.npz")])
+    source = Nodes().open(tmp_path / "tiny.npz")
+    assert source.labels.tolist() == [0, 1, 1, 0, -1, 1]  # node 4 is missing
+    dense = source.samples.graph.dense_attributes()
+    assert dense[5].argmax() == 3 and dense[3].argmax() == 4 and dense[4].sum() == 0
+    assert source.split.tolist()[:2] == [0, 0] and source.split[[3, 5]].tolist() == [2, 2]
+
+
+def test_a_pickle_that_asks_for_anything_else_is_refused(converter, tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return print, ("executed",)
+
+    with pytest.raises(pickle.UnpicklingError, match="print"):
+        converter.unpickled(pickle.dumps(Evil()))
+    with pytest.raises(pickle.UnpicklingError, match="not admitted"):
+        converter.unpickled(b"cos\nsystem\n(S'true'\ntR.")

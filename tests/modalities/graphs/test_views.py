@@ -1,0 +1,74 @@
+"""Views of a graph depend only on (seed, epoch, edge or attribute, view), and drop what they should."""
+
+import numpy as np
+import pytest
+import torch
+
+from nonneg.errors import InputError
+from nonneg.modalities.graphs import Nodes, RawGraph, ViewConfig
+
+
+def star(leaves=400):
+    """Return a source: node 0 is linked to all others, which form a ring; attribute 0 is the centre's alone."""
+    ring = np.arange(1, leaves + 1)
+    ends = np.concatenate((np.stack((np.zeros_like(ring), ring)), np.stack((ring, np.roll(ring, 1)))), axis=1)
+    attributes = np.tile(np.eye(50), (leaves // 50 + 1, 1))[: leaves + 1]
+    return Nodes().open(RawGraph("star", "star", leaves + 1, ends, attributes=attributes))
+
+
+def views(source, config, seed=0, epoch=0, count=2):
+    batch = {"nodes": torch.arange(len(source)), "graph": source.samples.graph}
+    return Nodes(views=config).draw_views(batch, batch["nodes"], seed, epoch, count, torch.float32)
+
+
+def test_rates_hold_for_each_view_and_no_node_loses_itself():
+    source = star()
+    drawn = views(source, ViewConfig(drop_edges=(0.2, 0.5), mask_attributes=(0.0, 0.4)))
+    graph = source.samples.graph
+    kept = (drawn["edges"][:, ~graph.is_loop] > 0).float().mean(1)
+    torch.testing.assert_close(kept, torch.tensor([0.8, 0.5]), atol=0.05, rtol=0)
+    assert (drawn["edges"][:, graph.is_loop] == 1).all()
+    assert drawn["attributes"][0].mean() == 1 and 0.3 < drawn["attributes"][1].mean() < 0.9
+    assert drawn["nodes"].tolist() == list(range(401)) * 2
+
+
+def test_views_are_the_same_for_the_same_key_and_differ_otherwise():
+    source, config = star(), ViewConfig()
+    first, again = views(source, config), views(source, config, epoch=torch.tensor(0))
+    assert torch.equal(first["edges"], again["edges"]) and torch.equal(first["attributes"], again["attributes"])
+    assert torch.equal(first["edges"][:1], views(source, config, count=1)["edges"])
+    for other in (views(source, config, seed=1), views(source, config, epoch=1)):
+        assert not torch.equal(first["edges"], other["edges"])
+    assert not torch.equal(first["edges"][0], first["edges"][1])
+
+
+def test_a_single_rate_holds_for_all_views():
+    drawn = views(star(), ViewConfig(drop_edges=(0.5,), mask_attributes=(0.5,)), count=3)
+    assert len(drawn["edges"]) == 3 and (drawn["edges"] == 0).any(1).all()
+
+
+@pytest.mark.parametrize("weighting", ["degree", "page_rank"])
+def test_edges_of_central_nodes_are_kept_more_often(weighting):
+    source = star()
+    graph = source.samples.graph
+    drawn = views(source, ViewConfig((0.3,), (0.3,), weighting), count=20)
+    central = (graph.edges.rows == 0) | (graph.edges.columns == 0)
+    kept = (drawn["edges"] > 0).float().mean(0)
+    assert kept[central & ~graph.is_loop].mean() > 0.85
+    assert kept[~central & ~graph.is_loop].mean() < 0.6
+    overall = float(kept[~graph.is_loop].mean())
+    assert 0.65 < overall < 0.75
+    assert drawn["attributes"][:, 0].mean() > drawn["attributes"][:, 1:].mean()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"drop_edges": (1.0,)}, r"views\.drop_edges"),
+        ({"mask_attributes": ()}, r"views\.mask_attributes"),
+        ({"weighting": "eigen"}, r"views\.weighting is 'eigen'"),
+    ],
+)
+def test_a_wrong_setting_is_named(settings, message):
+    with pytest.raises(InputError, match=message):
+        ViewConfig(**settings)

@@ -116,5 +116,5 @@ def test_any_module_of_attributes_and_edges_is_an_encoder(source):
 
 
 def test_an_unknown_encoder_is_an_error_that_lists_the_known_ones():
-    with pytest.raises(InputError, match="encoder is 'resnet18'.*gcn"):
+    with pytest.raises(InputError, match=r"encoder is 'resnet18'.*gcn"):
         Nodes().check_encoder("resnet18")

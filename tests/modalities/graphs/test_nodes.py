@@ -1,0 +1,169 @@
+"""The modality of nodes through the whole package: train, resume, embed, measure, search, explore."""
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+import torch
+
+import nonneg
+from nonneg.errors import InputError, StoppedError
+from nonneg.features import Features
+from nonneg.modalities import Modality
+from nonneg.modalities.graphs import Nodes, RawGraph, ViewConfig
+from nonneg.training import TrainConfig, load_recipe
+
+SMALL = {"batch_size": 0, "epochs": 12, "warmup_epochs": 1, "width": 16, "projector_width": 16, "features": 16}
+
+
+class Stop:
+    """A logger that interrupts training, as a scheduler does."""
+
+    def log_metrics(self, metrics, step=None):
+        if step == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def finalize(self, status):
+        pass
+
+
+def config(path, **changes):
+    return load_recipe("graph").replace(data=str(path), **{**SMALL, "lr": 0.01, **changes})
+
+
+@pytest.fixture
+def run(graph_file, tmp_path):
+    return nonneg.train(config(graph_file()), tmp_path / "run", progress=False)
+
+
+def test_its_table_gives_it_back():
+    modality = Nodes(width=8, views=ViewConfig((0.1,), (0.2, 0.3), "degree"))
+    assert Modality.from_table(json.loads(json.dumps(modality.to_table()))) == modality
+
+
+def test_training_lowers_the_loss_and_writes_the_size_of_the_batch(run):
+    log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    assert log[-1]["loss"] < log[0]["loss"]
+    assert load_recipe(str(run / "config.toml")).batch_size == 90
+
+
+@pytest.mark.parametrize("batch_size", [0, 32])
+def test_chunks_of_the_loss_and_smaller_batches_train(graph_file, tmp_path, batch_size):
+    changes = {"batch_size": batch_size, "epochs": 2}
+    runs = [
+        nonneg.train(config(graph_file(), chunk_rows=rows, **changes), tmp_path / str(rows), progress=False)
+        for rows in (0, 7)
+    ]
+    losses = [json.loads((each / "log.jsonl").read_text().splitlines()[-1])["loss"] for each in runs]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_parts_of_a_batch_share_the_graph(graph_file, tmp_path):
+    run = nonneg.train(config(graph_file(), accumulate=2, epochs=2), tmp_path / "run", progress=False)
+    assert nonneg.load(run).embed(str(graph_file())).shape == (90, 16)
+
+
+def test_a_resumed_run_ends_with_the_same_weights(graph_file, tmp_path):
+    settings = config(graph_file(), batch_size=40, checkpoint_steps=3)
+    whole = nonneg.train(settings, tmp_path / "whole", progress=False)
+    with pytest.raises(StoppedError):
+        nonneg.train(settings, tmp_path / "parts", progress=False, loggers=[Stop()])
+    parts = nonneg.train(settings, tmp_path / "parts", progress=False)
+    first, second = (nonneg.load(each).state_dict() for each in (whole, parts))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_another_graph_in_the_same_file_is_noticed_when_a_run_is_resumed(graph_file, tmp_path, communities):
+    path = graph_file()
+    with pytest.raises(StoppedError):
+        nonneg.train(config(path), tmp_path / "run", progress=False, loggers=[Stop()])
+    weights = np.array(communities[0].data)
+    weights[0] = 2.0
+    graph_file(adj_data=weights)
+    with pytest.raises(InputError, match="other data"):
+        nonneg.train(config(path), tmp_path / "run", progress=False)
+
+
+def test_nodes_are_embedded_in_their_graph_whatever_the_batch(run, graph_file):
+    model = nonneg.load(run)
+    source = model.open(str(graph_file()))
+    whole, batches = model.embed(source), model.embed(source, batch_size=7)
+    some = model.embed(source.take([5, 80, 3]))
+    np.testing.assert_allclose(_dense(whole), _dense(batches), atol=1e-6)
+    np.testing.assert_allclose(_dense(whole)[[5, 80, 3]], _dense(some), atol=1e-6)
+    assert some.id(0) == "5" and whole.labels is not None
+
+
+def test_a_graph_with_other_attributes_is_an_error(run, graph_file):
+    with pytest.raises(InputError, match="5 attributes, expected 40"):
+        nonneg.load(run).embed(str(graph_file("other.npz", attr_matrix=np.ones((90, 5)))))
+
+
+def test_attributes_in_another_order_are_an_error(graph_file, tmp_path):
+    names = np.array([f"word{i}" for i in range(40)])
+    run = nonneg.train(config(graph_file(attr_names=names), epochs=1), tmp_path / "run", progress=False)
+    model = nonneg.load(run)
+    assert model.embed(str(graph_file("same.npz", attr_names=names))).shape == (90, 16)
+    with pytest.raises(InputError, match=r"other\.npz .*attributes of other names"):
+        model.embed(str(graph_file("other.npz", attr_names=names[::-1])))
+
+
+def test_an_encoder_of_ones_own_trains(graph_file, tmp_path):
+    from nonneg.modalities.graphs import NodeEncoder
+
+    class Smooth(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(40, 12)
+
+        def forward(self, x, edge_index):
+            h = self.linear(x)
+            return h + torch.zeros_like(h).index_add_(0, edge_index[1], h[edge_index[0]])
+
+    run = nonneg.train(config(graph_file(), epochs=2), tmp_path / "run", encoder=NodeEncoder(Smooth()), progress=False)
+    assert nonneg.load(run, encoder=NodeEncoder(Smooth())).embed(str(graph_file()), "encoder").shape == (90, 12)
+
+
+def test_the_commands_train_embed_measure_search(graph_file, tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = graph_file().name
+    settings = "--epochs 12 --batch-size 0 --width 16 --features 16 --projector-width 16 --lr 0.01 --warmup-epochs 1"
+    code, _, shown = command("train", "graph", "--data", path, "--out", "run", *settings.split())
+    assert code == 0, shown
+    assert "90 nodes" in shown and "undirected edges" in shown
+    assert command("embed", "run", path, "--out", "run.features")[0] == 0
+    code, _, shown = command("measure", "run", "--parts", "random-splits", "public-split", "--out", "table.json")
+    assert code == 0, shown
+    figures = json.loads((tmp_path / "table.json").read_text())["columns"]["run"][0]["figures"]
+    values = {(figure["key"], figure["layer"]): figure["value"] for figure in figures}
+    assert values["random_splits", "encoder"] > 0.5 and values["public_split", "encoder"] > 0.5
+    assert values["random_splits_deviation", "encoder"] < 0.3
+    code, found, _ = command("search", "run.features", "--like", "4", "--json")
+    assert code == 0 and len(json.loads(found)) == 10
+    assert Features.load(tmp_path / "run.features").provenance["source"] == "graph"
+
+
+def test_nothing_is_written_if_the_graph_cannot_be_used(tmp_path, command, graph_file, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = graph_file(labels=np.zeros(3, int)).name
+    code, _, shown = command("train", "graph", "--data", path, "--out", "run")
+    assert code == 2 and "labels" in shown and "Traceback" not in shown and not (tmp_path / "run").exists()
+
+
+def test_a_missing_package_is_one_sentence_that_names_the_extra(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "torch_geometric", None)
+    with pytest.raises(InputError, match=r"gat.*nonneg\[graphs\]"):
+        TrainConfig(encoder="gat", modality=Nodes())
+
+
+def test_edges_alone_are_enough_to_train(tmp_path):
+    ring = np.stack((np.arange(30), np.roll(np.arange(30), 1)))
+    source = Nodes().open(RawGraph("ring", "ring", 30, ring))
+    run = nonneg.train(config("ring", epochs=2), tmp_path / "run", source=source, progress=False)
+    assert nonneg.load(run).embed(source).shape == (30, 16)
+
+
+def _dense(features):
+    return features.codes.toarray() if features.is_sparse else np.asarray(features.codes)

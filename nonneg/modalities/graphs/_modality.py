@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Self
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from nonneg.modalities._source import SomeRows, Source
 from nonneg.modalities._splits import require_train, unique_ids
 from nonneg.modalities.graphs._encoders import build_encoder, check_encoder
 from nonneg.modalities.graphs._graph import Graph, GraphNodes, cleaned
+from nonneg.modalities.graphs._preview import Drawer
 from nonneg.modalities.graphs._views import ViewConfig, draw_views
 from nonneg.modalities.graphs.sources import open_graph
 
@@ -83,6 +85,20 @@ class Nodes(Modality):
             raise InputError(f"the graph has {graph.width} attributes, expected {self.attributes}, as in the model")
         attributes = torch.ones(1, graph.width, device=graph.weights.device)
         return {"nodes": batch["nodes"], "edges": graph.weights[None], "attributes": attributes, "graph": graph}
+
+    def preview(self, source: Source, rows: range) -> dict[str, Any]:
+        """Return a drawing of each node's neighbourhood and, if attributes have names, its attributes as words."""
+        samples, labels, nodes = source.samples, source.labels, np.arange(len(source))
+        while isinstance(samples, SomeRows):
+            # Only the labels of the nodes in the source are known.
+            samples, nodes = samples.whole, samples.rows[nodes]
+        if labels is not None:
+            labels, known = np.full(len(samples), -1), labels
+            labels[nodes] = known
+        drawer = Drawer(samples, labels)
+        chosen = nodes[rows.start : rows.stop].tolist()
+        drawn = {"media": [drawer.picture(node) for node in chosen]}
+        return drawn | ({"texts": [drawer.words(node) for node in chosen]} if samples.attribute_names else {})
 
     def with_light_views(self) -> Self:
         """Use the graph itself: a probe sees what `embed` returns."""

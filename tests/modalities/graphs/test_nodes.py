@@ -1,5 +1,6 @@
 """The modality of nodes through the whole package: train, resume, embed, measure, search, explore."""
 
+import io
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import signal
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import nonneg
 from nonneg.errors import InputError, StoppedError
@@ -108,6 +110,17 @@ def test_attributes_in_another_order_are_an_error(graph_file, tmp_path):
     assert model.embed(str(graph_file("same.npz", attr_names=names))).shape == (90, 16)
     with pytest.raises(InputError, match=r"other\.npz .*attributes of other names"):
         model.embed(str(graph_file("other.npz", attr_names=names[::-1])))
+
+
+def test_a_node_is_shown_by_its_neighbourhood_and_its_words(graph_file, communities):
+    names = np.array([f"word{i}" for i in range(40)])
+    source = Nodes().open(str(graph_file(attr_names=names)))
+    shown = Nodes().preview(source, range(3, 6))
+    with Image.open(io.BytesIO(shown["media"][0])) as image:
+        assert image.size == (96, 96)
+    assert shown["texts"][0].split() == [f"word{i}" for i in np.flatnonzero(communities[1].toarray()[3])]
+    assert Nodes().preview(source.take([9, 3]), range(1, 2))["texts"] == shown["texts"][:1]
+    assert "texts" not in Nodes().preview(Nodes().open(str(graph_file())), range(1))
 
 
 def test_an_encoder_of_ones_own_trains(graph_file, tmp_path):

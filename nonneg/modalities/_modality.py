@@ -15,8 +15,8 @@ from nonneg.validation import build, check_fields
 # The only place outside its folder where a modality of the package is named; it is imported when first used.
 _HOMES = {
     "images": "nonneg.modalities.images",
-    "nodes": "nonneg.modalities.graphs",
     "own": "nonneg.modalities.own",
+    "nodes": "nonneg.modalities.graphs",
 }
 _REGISTERED: dict[str, type["Modality"]] = {}
 

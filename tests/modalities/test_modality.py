@@ -15,6 +15,7 @@ from nonneg.errors import InputError
 from nonneg.modalities import (
     ChangedRows,
     Modality,
+    Shared,
     SomeRows,
     Source,
     arrays_of,
@@ -266,3 +267,30 @@ def test_as_tensors_shares_memory_if_it_can_and_copies_otherwise():
     assert shared.eq(5).all() and strided.eq(0).all() and not copied.any()
     copied[0] = 1
     assert read_only[0] == 0 and same is tensor
+
+
+# What samples share
+
+
+def test_what_samples_share_is_copied_once_and_never_divided():
+    shared = Shared({"edges": torch.arange(4)})
+    batch = {"rows": torch.arange(6), "graph": shared}
+    halved = map_arrays(lambda part: part[:3], batch)
+    assert len(halved["rows"]) == 3 and halved["graph"] is shared
+    there = map_arrays(lambda part: part.to("meta"), batch)["graph"]
+    assert there.tensors["edges"].is_meta and there is shared.to("meta") and shared.to("cpu") is shared
+    assert map_arrays(lambda part: part.chunk(2)[1], batch)["graph"] is shared
+    assert as_tensors(batch)["graph"] is shared and list(arrays_of(batch))[1] is shared
+
+
+def test_the_digest_of_what_samples_share_depends_on_names_shapes_and_values():
+    tensors = [{"a": torch.arange(4)}, {"b": torch.arange(4)}, {"a": torch.arange(4).view(2, 2)}, {"a": torch.ones(4)}]
+    assert len({Shared(each).digest for each in tensors}) == 4
+    assert Shared(tensors[0]).digest == Shared({"a": torch.arange(4)}).digest
+
+
+def test_a_split_has_one_entry_per_sample_and_is_taken_with_its_samples():
+    source = Source("waves", np.zeros((3, 4)), split=np.array([0, 1, 2]), notes=("three waves",))
+    assert source.take([2, 0]).split.tolist() == [2, 0] and source.take([0]).notes == ("three waves",)
+    with pytest.raises(InputError, match="split: 2 given"):
+        Source("waves", np.zeros((3, 4)), split=np.array([0, 1]))

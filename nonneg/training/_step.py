@@ -97,7 +97,9 @@ class Step:
 
     def _loss(self, z: Tensor, labels: Tensor | None, head: Tensor | None, temperature: float) -> Tensor:
         """Compute the loss of features `(views, features)`: first views of all samples, then second views."""
-        config, group, chunk_rows = self.config, self.group, self.config.chunk_rows or None
+        config, group = self.config, self.group
+        # Chunks are computed twice, which one chunk is not worth.
+        chunk_rows = config.chunk_rows if 0 < config.chunk_rows < len(z) else None
         if config.loss == "cross_entropy":
             assert labels is not None and head is not None  # checked before training began
             return losses.supervised.cross_entropy(z, labels, head, rectify_weight=False)

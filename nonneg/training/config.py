@@ -44,7 +44,8 @@ class TrainConfig:
     """Apply relu to the classifier's weight too, for cross_entropy."""
 
     encoder: str = "convnet_8"
-    """convnet_8 or _24 (for about that many pixels per side), resnet18, 34 or 50, timm:NAME, transformers:NAME."""
+    """convnet_8 or _24 (for about that many pixels per side), resnet18, 34 or 50, timm:NAME, transformers:NAME;
+    for the nodes of a graph gcn, graphsage, gin or gat."""
     projector_depth: int = 2
     """Number of linear layers of the projector; with 0 the features are the encoder's output."""
     projector_width: Annotated[int, Field(ge=1, le=2**20)] = 256

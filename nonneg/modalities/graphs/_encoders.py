@@ -37,7 +37,7 @@ class GCN(_Views):
         attributes: number of attributes of a node.
         width: number of outputs of every layer.
         layers: number of layers.
-        scaled: divide the attributes of a node by their sum.
+        scaled: scale the attributes of a node to a mean square of 1.
     """
 
     def __init__(self, attributes: int, width: int, layers: int, scaled: bool) -> None:
@@ -52,7 +52,7 @@ class GCN(_Views):
         means = _normalised(graph, weights)
         first, *others = self.weight
         h = graph.times_attributes(first * attributes[:, None].to(first.dtype))
-        h = h / graph.row_sums.to(h.dtype) if self.scaled else h
+        h = h * graph.row_scales.to(h.dtype) if self.scaled else h
         for weight, bias, activation in zip((None, *others), self.bias, self.activation, strict=True):
             h = h if weight is None else h @ weight
             h = activation(product(graph.edges, means, h) + bias)
@@ -75,7 +75,7 @@ class NodeEncoder(_Views):
     Args:
         module: called as `module(x, edge_index)`; with weights as `module(x, edge_index, edge_weight=…)`.
         weighted: pass the weights of the edges.
-        scaled: divide the attributes of a node by their sum.
+        scaled: scale the attributes of a node to a mean square of 1.
     """
 
     def __init__(self, module: nn.Module, weighted: bool = False, scaled: bool = True) -> None:
@@ -85,7 +85,7 @@ class NodeEncoder(_Views):
     def of_view(self, graph: Graph, weights: Tensor, attributes: Tensor) -> Tensor:
         dtype = next((parameter.dtype for parameter in self.module.parameters()), weights.dtype)
         x = graph.dense_attributes() * attributes
-        x = (x / graph.row_sums if self.scaled else x).to(dtype)
+        x = (x * graph.row_scales if self.scaled else x).to(dtype)
         kept = (weights > 0) & ~graph.is_loop
         ends = torch.stack((graph.edges.columns.long(), graph.edges.rows))[:, kept]
         options = {"edge_weight": weights[kept]} if self.weighted else {}

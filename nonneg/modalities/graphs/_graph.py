@@ -84,15 +84,16 @@ class Graph(Shared):
         return self.edges.rows == self.edges.columns
 
     @cached_property
-    def row_sums(self) -> Tensor:
-        """`(nodes, 1)`, the sum of the absolute attributes of each node; 1 if it is 0."""
-        sums = self.times_attributes(torch.ones(self.width, 1, device=self.weights.device), absolute=True)
-        return sums.masked_fill(sums == 0, 1)
+    def row_scales(self) -> Tensor:
+        """`(nodes, 1)`, the factor that gives the attributes of a node a mean square of 1; 1 if all of them are 0."""
+        squares = self._times(self.tensors["values"].square(), torch.ones(self.width, 1, device=self.weights.device))
+        return torch.where(squares > 0, (self.width / squares).sqrt(), 1.0)
 
-    def times_attributes(self, weight: Tensor, absolute: bool = False) -> Tensor:
+    def times_attributes(self, weight: Tensor) -> Tensor:
         """Return the product of the attributes `(nodes, attributes)` with a weight `(attributes, columns)`."""
-        values = self.tensors["values"]
-        values = values.abs() if absolute else values
+        return self._times(self.tensors["values"], weight)
+
+    def _times(self, values: Tensor, weight: Tensor) -> Tensor:
         if self.attributes is None:
             return values.to(weight.dtype) @ weight
         return product(self.attributes, values, weight)

@@ -53,7 +53,8 @@ def test_training_lowers_the_loss_and_writes_the_size_of_the_batch(run):
 
 @pytest.mark.parametrize("batch_size", [0, 32])
 def test_chunks_of_the_loss_and_smaller_batches_train(graph_file, tmp_path, batch_size):
-    changes = {"batch_size": batch_size, "epochs": 2}
+    dense = {"rectify": "none", "share": 0.0, "first_share": 0.0, "dense_weight": 0.0}
+    changes = {"batch_size": batch_size, "epochs": 1, "lr": 1e-4, **dense}
     runs = [
         nonneg.train(config(graph_file(), chunk_rows=rows, **changes), tmp_path / str(rows), progress=False)
         for rows in (0, 7)
@@ -142,19 +143,21 @@ def test_an_encoder_of_ones_own_trains(graph_file, tmp_path):
 def test_the_commands_train_embed_measure_search(graph_file, tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = graph_file().name
-    settings = "--epochs 12 --batch-size 0 --width 16 --features 16 --projector-width 16 --lr 0.01 --warmup-epochs 1"
+    settings = "--epochs 12 --batch-size 0 --width 16 --features 16 --projector-width 16 --lr 0.01 --warmup-epochs 1 --share 0.4"
     code, _, shown = command("train", "graph", "--data", path, "--out", "run", *settings.split())
     assert code == 0, shown
     assert "90 nodes" in shown and "undirected edges" in shown
-    assert command("embed", "run", path, "--out", "run.features")[0] == 0
+    code, _, shown = command("embed", "run", path, "--out", "run.features")
+    assert code == 0, shown
     code, _, shown = command("measure", "run", "--parts", "random-splits", "public-split", "--out", "table.json")
     assert code == 0, shown
     figures = json.loads((tmp_path / "table.json").read_text())["columns"]["run"][0]["figures"]
     values = {(figure["key"], figure["layer"]): figure["value"] for figure in figures}
     assert values["random_splits", "encoder"] > 0.5 and values["public_split", "encoder"] > 0.5
     assert values["random_splits_deviation", "encoder"] < 0.3
-    code, found, _ = command("search", "run.features", "--like", "4", "--json")
-    assert code == 0 and len(json.loads(found)) == 10
+    code, found, shown = command("search", "run.features", "--like", "4", "--json")
+    assert code == 0, shown
+    assert 1 <= len(json.loads(found)) <= 10
     assert Features.load(tmp_path / "run.features").provenance["source"] == "graph"
 
 
@@ -172,9 +175,9 @@ def test_a_missing_package_is_one_sentence_that_names_the_extra(monkeypatch):
 
 
 def test_edges_alone_are_enough_to_train(tmp_path):
-    ring = np.stack((np.arange(30), np.roll(np.arange(30), 1)))
-    source = Nodes().open(RawGraph("ring", "ring", 30, ring))
-    run = nonneg.train(config("ring", epochs=2), tmp_path / "run", source=source, progress=False)
+    tree = np.stack((np.arange(1, 30), np.arange(1, 30) // 3))
+    source = Nodes().open(RawGraph("tree", "tree", 30, tree))
+    run = nonneg.train(config("tree", epochs=2), tmp_path / "run", source=source, progress=False)
     assert nonneg.load(run).embed(source).shape == (30, 16)
 
 

@@ -62,7 +62,7 @@ def _rules(config: TrainConfig, samples: int, on_gpu: bool, given: Collection[st
         "batch_size": batch_size,
         "epochs": epochs,
         "warmup_epochs": epochs // 10,
-        "lr": config.lr * batch_size / config.batch_size,
+        "lr": config.lr * (batch_size / config.batch_size if config.batch_size else 1),
         "features": max(_LEAST_FEATURES, min(config.features, _power_of_two(samples / _SAMPLES_PER_FEATURE))),
         "share": min(config.first_share, max(config.share, _LEAST_ACTIVE / samples)),
         "precision": "bf16-mixed" if on_gpu else "32-true",

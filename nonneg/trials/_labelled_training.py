@@ -192,7 +192,7 @@ class _Batches:
 
     def __init__(self, trial: Trial, frozen: Callable[[Tensor], Tensor]) -> None:
         self.config, self.frozen, self.rows = trial.config, frozen, torch.from_numpy(trial.rows)
-        self.size = min(self.config.batch_size, len(self.rows))
+        self.size = min(self.config.batch_size or len(self.rows), len(self.rows))
         self.per_epoch = len(self.rows) // self.size
         self.feed = open_feed(trial.train, self.config, trial.device, views=1)
         # A GPU finishes the views of a small batch before the host has launched the next ones: it gets many batches at

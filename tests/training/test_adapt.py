@@ -98,3 +98,9 @@ def test_the_estimate_of_the_time_does_not_change_the_result(tmp_path, capsys):
     shown = nonneg.load(train(config, tmp_path / "shown")).state_dict()
     assert re.search(r"Time: about [\d.]+ (second|minute)s?\.", capsys.readouterr().err)
     assert all(torch.equal(value, shown[name]) for name, value in silent.items())
+
+
+def test_a_batch_of_all_samples_keeps_the_learning_rate():
+    config = load_recipe("images").replace(data="digits", accelerator="cpu", batch_size=0)
+    chosen, _ = adapted(config, given={"batch_size"}, progress=False)
+    assert chosen.batch_size == 0 and chosen.lr == config.lr

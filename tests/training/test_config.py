@@ -117,3 +117,8 @@ def test_whole_numbers_become_floats_and_lists_become_tuples():
     config = TrainConfig(lr=1).replace(mean=[0.5], std=(1,))
     assert (config.lr, config.modality.mean, config.modality.std) == (1.0, (0.5,), (1.0,))
     assert type(config.lr) is float
+
+
+def test_chunks_are_only_for_losses_that_have_them():
+    with pytest.raises(InputError, match="chunk_rows is 64 with loss 'spectral'"):
+        TrainConfig(loss="spectral", chunk_rows=64)

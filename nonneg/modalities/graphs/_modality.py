@@ -38,7 +38,7 @@ class Nodes(Modality):
     undirected: bool = True
     """Let every edge lead both ways; otherwise only from its source to its target."""
     scaled: bool = True
-    """Scale the attributes of a node to a mean square of 1, so that nodes with many attributes do not outweigh others."""
+    """Scale the attributes of a node to a mean square of 1, so that nodes with many of them do not outweigh others."""
     views: ViewConfig = field(default_factory=ViewConfig)
     """How far a view may differ from the graph."""
     attributes: Annotated[int, Field(ge=0)] = 0

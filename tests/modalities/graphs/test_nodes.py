@@ -143,8 +143,8 @@ def test_an_encoder_of_ones_own_trains(graph_file, tmp_path):
 def test_the_commands_train_embed_measure_search(graph_file, tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = graph_file().name
-    settings = "--epochs 12 --batch-size 0 --width 16 --features 16 --projector-width 16 --lr 0.01 --warmup-epochs 1 --share 0.4"
-    code, _, shown = command("train", "graph", "--data", path, "--out", "run", *settings.split())
+    settings = "--epochs 12 --batch-size 0 --width 16 --features 16 --projector-width 16 --lr 0.01 --warmup-epochs 1"
+    code, _, shown = command("train", "graph", "--data", path, "--out", "run", "--share", "0.4", *settings.split())
     assert code == 0, shown
     assert "90 nodes" in shown and "undirected edges" in shown
     code, _, shown = command("embed", "run", path, "--out", "run.features")

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import signal
+import urllib.request
 
 import numpy as np
 import pytest
@@ -140,7 +141,7 @@ def test_an_encoder_of_ones_own_trains(graph_file, tmp_path):
     assert nonneg.load(run, encoder=NodeEncoder(Smooth())).embed(str(graph_file()), "encoder").shape == (90, 12)
 
 
-def test_the_commands_train_embed_measure_search(graph_file, tmp_path, command, monkeypatch):
+def test_the_commands_train_embed_measure_search_and_explore(graph_file, tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = graph_file().name
     settings = "--epochs 12 --batch-size 0 --width 16 --features 16 --projector-width 16 --lr 0.01 --warmup-epochs 1"
@@ -159,6 +160,12 @@ def test_the_commands_train_embed_measure_search(graph_file, tmp_path, command, 
     assert code == 0, shown
     assert 1 <= len(json.loads(found)) <= 10
     assert Features.load(tmp_path / "run.features").provenance["source"] == "graph"
+    page = nonneg.explore(tmp_path / "run.features", block=False, browser=False, announce=lambda line: None)
+    try:
+        with urllib.request.urlopen(f"{page.url}api/overview", timeout=30) as answer:
+            assert json.load(answer)["sets"][0]["kind"] == "images"  # drawn neighbourhoods
+    finally:
+        page.close()
 
 
 def test_nothing_is_written_if_the_graph_cannot_be_used(tmp_path, command, graph_file, monkeypatch):

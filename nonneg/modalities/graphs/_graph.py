@@ -1,6 +1,7 @@
 """`Graph`: nodes, edges and attributes as tensors, cleaned and described; and `RawGraph`, as a source reads it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -32,6 +33,7 @@ class RawGraph:
         labels: `(nodes,)` int64, -1 if unlabelled, or None.
         label_names, ids, attribute_names: names, or empty.
         split: as in `Source`.
+        factors: what a generated graph was drawn from: name to values `(nodes,)` and the names of these values.
     """
 
     name: str
@@ -45,6 +47,7 @@ class RawGraph:
     ids: tuple[str, ...] = ()
     attribute_names: tuple[str, ...] = ()
     split: Any = None
+    factors: Mapping[str, tuple[npt.NDArray[np.int64], tuple[str, ...]]] = field(default_factory=dict)
 
 
 class Graph(Shared):

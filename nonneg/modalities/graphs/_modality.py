@@ -59,7 +59,18 @@ class Nodes(Modality):
         samples = GraphNodes(graph, _digest(raw.attribute_names), raw.attribute_names)
         self._check_attributes(samples, raw.where)
         ids = unique_ids(raw.ids)
-        return Source(raw.name, samples, ids, raw.labels, raw.label_names, split=raw.split, notes=notes)
+        factors, factor_names = ({name: both[i] for name, both in raw.factors.items()} for i in (0, 1))
+        return Source(
+            raw.name,
+            samples,
+            ids,
+            raw.labels,
+            raw.label_names,
+            factors,  # type: ignore[arg-type]
+            factor_names,  # type: ignore[arg-type]
+            split=raw.split,
+            notes=notes,
+        )
 
     def fitted(self, source: Source) -> Self:
         samples = _whole(source.samples)

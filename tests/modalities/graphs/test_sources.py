@@ -270,3 +270,16 @@ def test_a_pickle_that_asks_for_anything_else_is_refused(converter, tmp_path):
         converter.unpickled(pickle.dumps(Evil()))
     with pytest.raises(pickle.UnpicklingError, match="not admitted"):
         converter.unpickled(b"cos\nsystem\n(S'true'\ntR.")
+
+
+# The generated graph
+
+
+def test_the_generated_graph_is_always_the_same_and_its_papers_cite_their_own_topic():
+    source, again = Nodes().open("citations"), Nodes().open("citations")
+    assert source.samples.graph.digest == again.samples.graph.digest and source.ids[0].split("-")[0].isalpha()
+    graph, topic = source.samples.graph, torch.from_numpy(source.factors["topic"])
+    same = topic[graph.edges.rows] == topic[graph.edges.columns.long()]
+    assert same[~graph.is_loop].float().mean() > 0.6
+    assert source.factor_names["topic"][int(topic[0])] == source.ids[0].split("-")[0]
+    assert "directed edges, used in both directions" in source.notes[0]

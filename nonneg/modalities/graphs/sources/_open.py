@@ -7,6 +7,7 @@ from typing import Any
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.modalities.graphs._graph import RawGraph
+from nonneg.modalities.graphs.sources._generated import citations
 from nonneg.modalities.graphs.sources._geometric import from_geometric, is_geometric
 from nonneg.modalities.graphs.sources._npz import from_npz
 from nonneg.modalities.graphs.sources._tables import SUFFIXES, from_tables, table_in
@@ -21,18 +22,20 @@ def open_graph(data: Any) -> RawGraph:
     """Read a graph from a path or an object of PyTorch Geometric.
 
     Args:
-        data: the path of an .npz, of a table of edges, or of a folder with the tables edges and nodes; a `Data` object
-            of PyTorch Geometric, or a dataset of one graph; a `RawGraph`.
+        data: "citations", a generated graph; the path of an .npz, of a table of edges, or of a folder with the tables
+            edges and nodes; a `Data` object of PyTorch Geometric, or a dataset of one graph; a `RawGraph`.
 
     Raises:
         InputError: names what was found and what was expected.
 
     Example:
-        >>> open_graph(RawGraph("ring", "ring", 3, np.array([[0, 1, 2], [1, 2, 0]]))).nodes
-        3
+        >>> open_graph("citations").nodes
+        1200
     """
     if isinstance(data, RawGraph):
         return data
+    if isinstance(data, str) and data == "citations":
+        return citations()
     if is_geometric(data):
         return from_geometric(data)
     if not isinstance(data, str | os.PathLike):
@@ -42,7 +45,7 @@ def open_graph(data: Any) -> RawGraph:
     path = Path(data)
     with read_errors_as_input_errors(path):
         if not os.fspath(data) or not path.exists():
-            raise InputError(f"data is {os.fspath(data)!r}, expected the path of {_ACCEPTED}")
+            raise InputError(f"data is {os.fspath(data)!r}, expected citations, or the path of {_ACCEPTED}")
         is_folder = path.is_dir()
         if not is_folder and not path.is_file():  # opening a pipe would block
             raise InputError(f"{path} is neither a folder nor a regular file, expected {_ACCEPTED}")

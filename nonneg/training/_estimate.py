@@ -6,7 +6,7 @@ from operator import itemgetter
 
 import torch
 
-from nonneg.modalities import map_arrays
+from nonneg.modalities import Shared, arrays_of, map_arrays
 from nonneg.training._feed import Batch
 from nonneg.training._step import Layers, Step
 
@@ -28,7 +28,9 @@ def estimated_seconds(step: Step, batch: Batch, steps: int, path: str) -> float 
     try:
         layers = Layers(copy.deepcopy(step.model, {id(step.group): None})).train()
         with torch.random.fork_rng():
-            few = min(size, _FEW)
+            # What samples share, such as a graph, is computed as a whole for any number of them.
+            shares = any(isinstance(part, Shared) for part in arrays_of(batch.content))
+            few = size if shares else min(size, _FEW)
             _seconds(alone, layers, batch, few)  # loads kernels
             taken = _seconds(alone, layers, batch, few) * size / few
             if taken < _SOON * size / few:

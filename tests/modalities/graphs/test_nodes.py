@@ -3,7 +3,9 @@
 import io
 import json
 import os
+import re
 import signal
+import time
 import urllib.request
 
 import numpy as np
@@ -15,7 +17,7 @@ import nonneg
 from nonneg.errors import InputError, StoppedError
 from nonneg.features import Features
 from nonneg.modalities import Modality
-from nonneg.modalities.graphs import Nodes, RawGraph, ViewConfig
+from nonneg.modalities.graphs import NodeEncoder, Nodes, RawGraph, ViewConfig
 from nonneg.training import TrainConfig, load_recipe
 
 SMALL = {"batch_size": 0, "epochs": 12, "warmup_epochs": 1, "width": 16, "projector_width": 16, "features": 16}
@@ -126,8 +128,6 @@ def test_a_node_is_shown_by_its_neighbourhood_and_its_words(graph_file, communit
 
 
 def test_an_encoder_of_ones_own_trains(graph_file, tmp_path):
-    from nonneg.modalities.graphs import NodeEncoder
-
     class Smooth(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -139,6 +139,22 @@ def test_an_encoder_of_ones_own_trains(graph_file, tmp_path):
 
     run = nonneg.train(config(graph_file(), epochs=2), tmp_path / "run", encoder=NodeEncoder(Smooth()), progress=False)
     assert nonneg.load(run, encoder=NodeEncoder(Smooth())).embed(str(graph_file()), "encoder").shape == (90, 12)
+
+
+def test_the_estimate_of_the_time_knows_that_a_graph_takes_as_long_for_few_nodes(graph_file, tmp_path, capsys):
+    class Slow(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(40, 12)
+
+        def forward(self, x, edge_index):
+            time.sleep(0.15)
+            return self.linear(x)
+
+    with pytest.raises(StoppedError):
+        nonneg.train(config(graph_file(), epochs=100), tmp_path / "run", encoder=NodeEncoder(Slow()), loggers=[Stop()])
+    seconds = re.search(r"Time: about (\d+) seconds", capsys.readouterr().err)
+    assert seconds is not None and 30 <= int(seconds[1]) < 100  # of 0.3 s each; from 16 of 90 nodes it would be 190
 
 
 def test_the_commands_train_embed_measure_search_and_explore(graph_file, tmp_path, command, monkeypatch):

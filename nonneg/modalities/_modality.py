@@ -13,7 +13,11 @@ from nonneg.modalities._source import Source
 from nonneg.validation import build, check_fields
 
 # The only place outside its folder where a modality of the package is named; it is imported when first used.
-_HOMES = {"images": "nonneg.modalities.images", "own": "nonneg.modalities.own"}
+_HOMES = {
+    "images": "nonneg.modalities.images",
+    "own": "nonneg.modalities.own",
+    "texts": "nonneg.modalities.texts",
+}
 _REGISTERED: dict[str, type["Modality"]] = {}
 
 

@@ -29,6 +29,7 @@ class Source:
         factors: factor name to `(samples,)` int64 values.
         factor_names: factor name to the names of its values 0, 1, ….
         skipped: names of the samples left out because they cannot be read.
+        notes: remarks about the data for people, such as how many samples were shortened.
 
     Example:
         >>> source = Source("waves", np.zeros((3, 16), np.float32), labels=np.array([0, 1, 1]))
@@ -44,6 +45,7 @@ class Source:
     factors: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
     factor_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not hasattr(self.samples, "__len__") or isinstance(self.samples, list | tuple | dict | str):
@@ -78,6 +80,7 @@ class Source:
             {name: values[rows] for name, values in self.factors.items()},
             self.factor_names,
             self.skipped,
+            self.notes,
         )
 
 

@@ -92,6 +92,7 @@ def train(
     _check_batch_size(source, config, fabric.world_size)
     path = _path(config, fabric)
     network = new_model(config, source, encoder)
+    source = network.modality.open(source)  # it may read samples in a way that the encoder decides, such as tokens
     memory = needed_memory(source, config, fabric, step_bytes(network, source, config, fabric.world_size))
     # Nothing is written or overwritten before all input has been checked.
     with _open_run(Path(out), config, overwrite, fabric) as run:
@@ -212,6 +213,8 @@ def _describe(session: _Session, memory: str) -> None:
     kind = config.modality.name or "samples"
     size = f" of {' x '.join(map(str, shape))}" if shape else ""
     print_line(f"Data: {len(session.source):,} {kind}{size}, {session.feed.where}.")
+    for note in session.source.notes:
+        print_line(f"Note: {note}.")
     print_line(f"Step: {_PATHS[session.path]}; {config.precision}, {fabric.world_size} x {fabric.device.type}.")
     print_line(f"Memory: {memory}.")
     _describe_time(session)

@@ -109,7 +109,7 @@ class Texts(Modality):
         texts, numbers = text_rows(source.samples, source.name)
         if not texts.has_partners or count < 2:
             return None
-        return (texts.views(numbers[batch.numpy()], seed, epoch, count) for batch in rows)
+        return (torch.from_numpy(texts.views(numbers[batch.numpy()], seed, epoch, count)) for batch in rows)
 
     def draw_views(
         self, batch: Tensor, samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype

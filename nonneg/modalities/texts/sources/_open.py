@@ -81,7 +81,9 @@ def open_texts(
     if not texts:
         raise InputError(f"{table.where} holds no texts, expected at least one")
     notes: list[str] = []
-    columns = Columns(**{key: _present(tables, key, named, need_columns, notes) for key, named in vars(columns).items()})
+    columns = Columns(
+        **{key: _present(tables, key, named, need_columns, notes) for key, named in vars(columns).items()}
+    )
     read = {key: table.column(named, len(texts)) for key, named in vars(columns).items() if named and key != "labels"}
     pairs = None if "pairs" not in read else [_as_text(value) for value in read["pairs"]]
     groups = None if "groups" not in read else _groups(read["groups"], f"{table.where}, groups {columns.groups}", notes)

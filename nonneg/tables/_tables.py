@@ -80,7 +80,7 @@ def ids_within(given: str) -> str | None:
 
 
 def read_column(given: str, rows: int | None = None, beside: str = "the vectors", as_text: bool = False) -> Any:
-    """Read one value per row: a 1-D array of .npy or .npz, a column of .csv, .jsonl or .parquet, or the lines of a .txt.
+    """Read one value per row: a 1-D array of .npy or .npz, a column of .csv, .jsonl or .parquet, or lines of .txt.
 
     Args:
         given: the path. If the file holds several arrays or columns, a colon and the name of one follow.

@@ -53,7 +53,7 @@ def test_a_folder_has_the_splits_of_its_files_and_a_label_has_one_number_in_all_
     train, test = (open_texts(f"{tmp_path}:text", split, Columns(labels="kind")) for split in ("train", "test"))
     assert train.label_names == test.label_names == ("a", "b", "c")
     assert test.labels.tolist() == [0, 2] and test.name == f"{tmp_path.name}/test"
-    with pytest.raises(InputError, match="'other'.*test, train"):
+    with pytest.raises(InputError, match=r"'other'.*test, train"):
         open_texts(f"{tmp_path}:text", "other")
 
 
@@ -73,7 +73,9 @@ def test_lists_tuples_and_dictionaries_are_read():
 class Dataset(dict):
     """What `open_texts` uses of a Hugging Face dataset."""
 
-    features = {"label": SimpleNamespace(names=["neg", "pos"])}
+    @property
+    def features(self):
+        return {"label": SimpleNamespace(names=["neg", "pos"])}
 
     @property
     def column_names(self):
@@ -157,7 +159,7 @@ def test_a_broken_text_is_an_error_with_its_row_or_is_left_out(text, fault):
 
 
 def test_a_broken_partner_breaks_its_text():
-    with pytest.raises(InputError, match="row 0 .*partner.*blank"):
+    with pytest.raises(InputError, match=r"row 0 .*partner.*blank"):
         open_texts({"text": ["a", "b"], "title": [" ", "x"]}, columns=Columns(pairs="title"))
 
 

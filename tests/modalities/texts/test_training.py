@@ -219,12 +219,12 @@ def test_a_setting_that_cannot_be_is_an_error_that_names_it(change, message):
 
 
 def test_an_unknown_encoder_and_a_missing_tokenizer_are_errors():
-    with pytest.raises(InputError, match="encoder is 'resnet18'.*transformer"):
+    with pytest.raises(InputError, match=r"encoder is 'resnet18'.*transformer"):
         script.config().replace(encoder="resnet18")
     with pytest.raises(InputError, match="tokenizer is missing"):
         Model(ModelConfig("transformer", Texts()))
 
 
 def test_images_are_not_texts():
-    with pytest.raises(InputError, match="digits.*expected texts"):
+    with pytest.raises(InputError, match=r"digits.*expected texts"):
         Texts().open(nonneg.modalities.images.open_source("digits"))

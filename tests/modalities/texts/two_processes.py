@@ -10,23 +10,7 @@ import torch.distributed as dist
 from nonneg.modalities.texts import Texts, ViewConfig
 from nonneg.training import TrainConfig, train
 
-WORDS = [
-    "card",
-    "money",
-    "transfer",
-    "top",
-    "up",
-    "pin",
-    "lost",
-    "stolen",
-    "fee",
-    "rate",
-    "atm",
-    "cash",
-    "app",
-    "phone",
-    "refund",
-]
+WORDS = ("card", "money", "transfer", "top", "up", "pin", "lost", "stolen", "fee", "rate", "atm", "cash", "app")
 TEXTS = [" ".join(WORDS[(7 * i + j * j) % len(WORDS)] for j in range(2 + i % 9)) for i in range(96)]
 DATA = {"text": TEXTS, "title": TEXTS[::-1], "group": [str(i // 3) for i in range(96)]}
 

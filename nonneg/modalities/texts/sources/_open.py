@@ -75,22 +75,20 @@ def open_texts(
         >>> source.labels, source.label_names, source.samples.texts[1]
         (array([1, 0, 1]), ('+', '-'), 'bad')
     """
-    name, tables, split = _tables(data, split)
+    title, tables, split = _tables(data, split)
     table, columns = tables[split], columns or Columns()
     texts = [_as_text(value) for value in table.texts()]
     if not texts:
         raise InputError(f"{table.where} holds no texts, expected at least one")
     notes: list[str] = []
-    columns = Columns(
-        **{key: _present(tables, key, named, need_columns, notes) for key, named in vars(columns).items()}
-    )
-    read = {key: table.column(named, len(texts)) for key, named in vars(columns).items() if named and key != "labels"}
-    pairs = None if "pairs" not in read else [_as_text(value) for value in read["pairs"]]
-    groups = None if "groups" not in read else _groups(read["groups"], f"{table.where}, groups {columns.groups}", notes)
-    labels, label_names = _labels(tables, split, columns.labels, len(texts))
+    named = {key: _present(tables, key, name, need_columns, notes) for key, name in vars(columns).items()}
+    read = {key: table.column(named[key], len(texts)) for key in ("pairs", "groups", "ids") if named[key]}
+    pairs = [_as_text(value) for value in read["pairs"]] if "pairs" in read else None
+    groups = _groups(read["groups"], f"{table.where}, {named['groups']}", notes) if "groups" in read else None
+    labels, label_names = _labels(tables, split, named["labels"], len(texts))
     ids = unique_ids(map(str, read["ids"])) if "ids" in read else row_ids(split, len(texts))
     source = Source(
-        f"{name}/{split}", TextRows(texts, pairs, groups, tuple(notes)), ids, labels, label_names, notes=tuple(notes)
+        f"{title}/{split}", TextRows(texts, pairs, groups, tuple(notes)), ids, labels, label_names, notes=tuple(notes)
     )
     return _without_broken(source, table.where, skip_broken)
 

@@ -126,6 +126,13 @@ class Modality:
         """Return something to show for each of these samples: arguments `pixels`, `media` or `texts` of `Features`."""
         return {}
 
+    def files(self, encoder: nn.Module, projector: nn.Sequential) -> dict[str, bytes]:
+        """Return further files of a saved model by their path in its folder, such as those that another library reads.
+
+        `nonneg.load` needs none of them.
+        """
+        return {}
+
     # For recipes that adapt to the data
 
     def adapted(self, data: Any, on_gpu: bool) -> dict[str, Any]:

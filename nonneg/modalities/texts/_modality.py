@@ -13,9 +13,10 @@ from nonneg.errors import InputError
 from nonneg.modalities._modality import Modality, register
 from nonneg.modalities._source import Source
 from nonneg.modalities.texts._rows import TextRows, text_rows
+from nonneg.modalities.texts._sentence_files import sentence_files
 from nonneg.modalities.texts._tokenizer import Tokenizer, fit_tokenizer
 from nonneg.modalities.texts._views import ViewConfig, dropout_masks, token_views
-from nonneg.modalities.texts.encoders import Pooling, Transformer
+from nonneg.modalities.texts.encoders import PREFIX, Pooling, Transformer, pretrained_encoder
 from nonneg.modalities.texts.sources import Columns, open_texts
 
 TRANSFORMER = "transformer"
@@ -58,6 +59,8 @@ class Texts(Modality):
     """Share of channels that each layer of the encoder transformer hides in training, different for each view."""
     pooling: Pooling = "mean"
     """How the tokens' vectors become one: their mean, the first token's, or their maximum."""
+    frozen: bool = False
+    """Keep the weights of a transformers: encoder, and train only the projector."""
     views: ViewConfig = field(default_factory=ViewConfig)
     """How far a view may differ from its text."""
 
@@ -94,11 +97,18 @@ class Texts(Modality):
         return fitted
 
     def check_encoder(self, name: str) -> None:
-        if name != TRANSFORMER:
-            raise InputError(f"encoder is {name!r}, expected {TRANSFORMER}")
+        if name != TRANSFORMER and (not name.startswith(PREFIX) or name == PREFIX):
+            raise InputError(f"encoder is {name!r}, expected {TRANSFORMER} or {PREFIX}NAME")
+        if self.frozen and name == TRANSFORMER:
+            raise InputError(f"frozen is true with encoder {name!r}, expected false: its weights are new")
 
     def encoder(self, name: str, saved: Mapping[str, Any] | None = None) -> tuple[nn.Module, int, dict[str, Any]]:
         self.check_encoder(name)
+        if name != TRANSFORMER:
+            found = pretrained_encoder(name, self.pooling, self.length, self.frozen, saved)
+            object.__setattr__(self, "_tokenizer", found.tokenizer)
+            object.__setattr__(self, "_masks", 0)  # its dropout is its own
+            return found.encoder, found.width, found.description
         tokenizer = self._saved_tokenizer(saved) if saved is not None else self._fitted_tokenizer()
         object.__setattr__(self, "_tokenizer", tokenizer)
         encoder = Transformer(tokenizer.size, self.length, self.width, self.depth, self.heads, self.pooling)
@@ -121,10 +131,11 @@ class Texts(Modality):
         tokenizer = self.tokenizer
         special, mask = ((), None) if tokenizer is None else (tokenizer.special, tokenizer.mask)
         tokens = token_views(tokens, samples, view, self.views, seed, epoch, special=special, mask=mask)
-        if not self.dropout:
+        masks = getattr(self, "_masks", 1 + 2 * self.depth)
+        if not self.dropout or not masks:
             return {"tokens": tokens}
-        masks = dropout_masks(1 + 2 * self.depth, self.width, self.dropout, seed, epoch, samples, view)
-        return {"tokens": tokens, "dropout": masks.to(dtype)}
+        drawn = dropout_masks(masks, self.width, self.dropout, seed, epoch, samples, view)
+        return {"tokens": tokens, "dropout": drawn.to(dtype)}
 
     def inputs(self, batch: Tensor) -> dict[str, Tensor]:
         return {"tokens": batch}
@@ -137,6 +148,11 @@ class Texts(Modality):
     def preview(self, source: Source, rows: range) -> dict[str, Any]:
         texts, numbers = text_rows(source.samples, source.name)
         return {"texts": [texts.texts[row] for row in numbers[rows.start : rows.stop]]}
+
+    def files(self, encoder: nn.Module, projector: nn.Sequential) -> dict[str, bytes]:
+        """Return what `SentenceTransformer(folder)` reads, so that it gives the same codes without nonneg."""
+        tokenizer = self.tokenizer
+        return {} if tokenizer is None else sentence_files(encoder, projector, tokenizer, self.length)
 
     def with_light_views(self) -> Self:
         """Use the texts themselves, without partners and dropout."""

@@ -76,6 +76,10 @@ class Tokenizer:
         names = (MASK, "<mask>")
         self.mask = next((n for n in map(self._encoder.token_to_id, names) if n is not None), None)
 
+    def knows(self, token: str) -> bool:
+        """Whether a token is in the vocabulary."""
+        return self._encoder.token_to_id(token) is not None
+
     def encode(self, texts: Sequence[str], length: int) -> Tokens:
         """Return the tokens of texts, at most `length` per text and at least one."""
         values, lengths, cut = [], [], 0

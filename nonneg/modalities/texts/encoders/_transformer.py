@@ -37,7 +37,7 @@ class Transformer(nn.Module):
         self, vocabulary: int, length: int, width: int, depth: int, heads: int, pooling: Pooling = "mean"
     ) -> None:
         super().__init__()
-        self.pooling = pooling
+        self.pooling, self.heads = pooling, heads
         self.tokens = nn.Embedding(vocabulary, width)
         self.positions = nn.Embedding(length, width)
         self.norm = nn.LayerNorm(width)

@@ -11,6 +11,7 @@ import torch
 from nonneg import metrics
 from nonneg.devices import choose_device
 from nonneg.errors import InputError
+from nonneg.evaluate._clusters import clustering
 from nonneg.evaluate._measurement import COUNT, DECIMALS, PERCENT, Figure, Measured, mean_figure
 from nonneg.evaluate._neighbours import neighbour_hits
 from nonneg.evaluate._probe import linear_probe
@@ -22,6 +23,7 @@ from nonneg.features import Features
 _SHARES = (0.01, 0.1)
 _NOISE_RATES = (0.2, 0.4, 0.6, 0.8, 0.9)
 _NOISE_DRAWS = 3
+_CLUSTERS = "K-means: on rows of length 1, as many clusters as classes, best of 10 starts; each class gets one cluster"
 _NOISE = f"Random labels: mean of {_NOISE_DRAWS} draws, the same draws in every column"
 
 
@@ -117,6 +119,16 @@ def _label_noise(subject: Subject) -> Iterator[Figure]:
             yield mean_figure(f"probe_{rate:g}_random", layer, title, hits, _NOISE)
 
 
+def _clusters(subject: Subject) -> Iterator[Figure]:
+    """K-means with as many clusters as classes, compared with the classes."""
+    for layer, features in subject.whole.items():
+        if features.labels is None:
+            raise InputError("the features have no labels")
+        found = clustering(features)
+        yield mean_figure("cluster_accuracy", layer, "k-means accuracy", found.hits, _CLUSTERS)
+        yield Figure("cluster_nmi", layer, "k-means NMI", found.information, DECIMALS, variant=_CLUSTERS)
+
+
 PARTS: Mapping[str, Part] = {
     "structure": Part(_structure),
     "probe": Part(_probe, needs_probe=True),
@@ -124,6 +136,10 @@ PARTS: Mapping[str, Part] = {
     "few-labels": Part(_few_labels, needs_probe=True),
     "label-noise": Part(_label_noise, needs_probe=True),
 }
+
+
+MORE_PARTS: Mapping[str, Part] = {"clusters": Part(_clusters)}
+"""Parts that are measured only if they are asked for."""
 
 
 def measure_features(

@@ -150,6 +150,13 @@ class Modality:
         """Return a copy with the views on which a classifier is trained; by default those of training."""
         return self
 
+    def partners(self, source: Source) -> tuple[Source, Any] | None:
+        """Return the partner of each sample, in the same order, if the data has pairs, to measure retrieval.
+
+        With them come the similarities of the pairs as people judged them, `(samples,)` floats, or None.
+        """
+        return None
+
     def corrupted(self, source: Source) -> dict[str, tuple[Source, ...]]:
         """Return corrupted versions of a source, by kind and from mild to severe, to measure robustness."""
         return {}

@@ -18,7 +18,8 @@ from nonneg.trials._subject import TrainedSubject
 
 _PROBE_EPOCHS, _FINE_TUNE_EPOCHS = 50, 30
 USUAL_PARTS = tuple(evaluate.PARTS)
-PARTS = (*USUAL_PARTS, *run_parts(_PROBE_EPOCHS, _FINE_TUNE_EPOCHS))
+_OF_FEATURES = {**evaluate.PARTS, **evaluate.MORE_PARTS}
+PARTS = (*_OF_FEATURES, *run_parts(_PROBE_EPOCHS, _FINE_TUNE_EPOCHS))
 
 
 def measure(
@@ -100,7 +101,7 @@ def measure_subject(
     """
     asked = checked_parts(parts)
     if isinstance(subject, TrainedSubject):
-        known = {**evaluate.PARTS, **run_parts(probe_epochs, fine_tune_epochs)}
+        known = {**_OF_FEATURES, **run_parts(probe_epochs, fine_tune_epochs)}
         wanted = {part: known[part] for part in asked}
         for data, name in _distinct_ends(transfer_to).items():
             wanted[f"transfer to {data}"] = transfer(subject, data, name)
@@ -108,7 +109,7 @@ def measure_subject(
             wanted[f"shifted to {data}"] = shifted(subject, data, name)
         need_run = []
     else:
-        wanted = {part: evaluate.PARTS[part] for part in asked if part in evaluate.PARTS}
+        wanted = {part: _OF_FEATURES[part] for part in asked if part in _OF_FEATURES}
         need_run = [part for part in asked if part not in wanted]
         need_run += [f"transfer to {data}" for data in transfer_to] + [f"shifted to {data}" for data in shifted_to]
     measured = measure_features(subject, wanted, on_start)

@@ -34,13 +34,15 @@ class Texts(Modality):
     name: ClassVar[str] = "texts"
 
     labels: str = ""
-    """The column of labels, or a file of them; training needs none. Empty for none, as are the next three."""
+    """The column of labels, or a file of them; training needs none. Empty for none, as are the next four."""
     pairs: str = ""
     """The column of each text's partner, such as its title, or a file of them: the loss compares a text with it."""
     groups: str = ""
     """The column of groups, or a file of them: the loss compares a text with another one of its group."""
     ids: str = ""
     """The column of ids, or a file of them."""
+    scores: str = ""
+    """The column of the similarity of a text and its partner as people judged it, or a file of them; only measured."""
     skip_broken: bool = False
     """Leave out empty texts and those with invalid characters, and record which; otherwise they are an error."""
     length: Annotated[int, Field(ge=4, le=2**14)] = 64
@@ -70,6 +72,8 @@ class Texts(Modality):
             raise InputError(f"width is {self.width}, expected a multiple of heads, {self.heads}")
         if self.pairs and self.groups:
             raise InputError(f"pairs is {self.pairs!r} and groups is {self.groups!r}, expected at most one of them")
+        if self.scores and not self.pairs:
+            raise InputError(f"scores is {self.scores!r} without pairs, expected the column of partners as well")
 
     # The tokenizer is part of the encoder's description, not a setting: the encoder decides it.
 
@@ -84,7 +88,7 @@ class Texts(Modality):
         if isinstance(data, Source):
             text_rows(data.samples, data.name)
             return self._tokenised(data)
-        columns = Columns(self.labels, self.pairs, self.groups, self.ids)
+        columns = Columns(self.labels, self.pairs, self.groups, self.ids, self.scores)
         skip = self.skip_broken if skip_broken is None else skip_broken
         # Outside training, labels and partners are welcome but not needed.
         needed = self.tokenizer is None
@@ -159,6 +163,14 @@ class Texts(Modality):
         light = replace(self, views=ViewConfig(), dropout=0.0)
         object.__setattr__(light, "_tokenizer", self.tokenizer)
         return light
+
+    def partners(self, source: Source) -> tuple[Source, Any] | None:
+        texts, rows = text_rows(source.samples, source.name)
+        if texts.pairs is None:
+            return None
+        some = texts.take(rows)
+        partners = Source(f"{source.name} partners", TextRows(some.pairs or ()), source.ids)
+        return self._tokenised(partners), some.scores
 
     def _tokenised(self, source: Source) -> Source:
         if self.tokenizer is None:

@@ -25,6 +25,7 @@ class TextRows:
         texts: one text per row.
         pairs: the partner of each text, if the data has pairs.
         groups: `(rows,)` int64, the group of each text, if the data has groups; texts without a group have -1.
+        scores: `(rows,)` float64, how similar each text and its partner are, as people judged, if the data says so.
         notes: remarks about the data for people.
         tokenizer: makes the tokens; None until the encoder is known.
         length: the largest number of tokens of a text.
@@ -34,6 +35,7 @@ class TextRows:
     texts: Sequence[str]
     pairs: Sequence[str] | None = None
     groups: npt.NDArray[np.int64] | None = None
+    scores: npt.NDArray[np.float64] | None = None
     notes: tuple[str, ...] = ()
     tokenizer: Tokenizer | None = None
     length: int = 0
@@ -81,7 +83,8 @@ class TextRows:
         """Return some of the texts, without tokens."""
         pairs = None if self.pairs is None else [self.pairs[row] for row in rows]
         groups = None if self.groups is None else self.groups[rows]
-        return TextRows([self.texts[row] for row in rows], pairs, groups, self.notes)
+        scores = None if self.scores is None else self.scores[rows]
+        return TextRows([self.texts[row] for row in rows], pairs, groups, scores, self.notes)
 
     def views(self, rows: npt.NDArray[np.int64], seed: int, epoch: int, count: int) -> npt.NDArray[np.int32]:
         """Return each text and its partners, `(rows, count, longest)`; drawn from (seed, epoch, row, view) alone."""

@@ -1,12 +1,12 @@
 """A model of texts in the format of sentence-transformers, which loads it without nonneg."""
 
-import copy
 import json
 from typing import Any
 
 import torch
 from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from nonneg.modalities.texts._tokenizer import CLS, MASK, PAD, Tokenizer
 from nonneg.modalities.texts.encoders import PooledTexts, Transformer
@@ -51,16 +51,17 @@ def sentence_files(encoder: nn.Module, projector: nn.Sequential, tokenizer: Toke
 
 def _dense_layers(projector: nn.Sequential) -> list[dict[str, bytes]] | None:
     """Return the files of each linear layer with its activation; None if it cannot be written so."""
-    with torch.no_grad():
-        layers = list(folded(copy.deepcopy(projector).eval()))
+    layers = list(folded(projector))
     found: list[dict[str, bytes]] = []
     while layers:
         linear = layers.pop(0)
         if not isinstance(linear, nn.Linear):
             return None
-        if layers and isinstance(norm := layers[0], nn.BatchNorm1d):
-            linear = nn.utils.fuse_linear_bn_eval(linear, norm)
+        weights = {"linear.weight": linear.weight, **({} if linear.bias is None else {"linear.bias": linear.bias})}
+        if layers and isinstance(norm := layers[0], _BatchNorm):
             layers.pop(0)
+            statistics = norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias
+            weights = dict(zip(("linear.weight", "linear.bias"), _fused(linear, *statistics), strict=True))
         activation: str | None = "Identity"
         if layers and isinstance(layers[0], nn.ReLU | NonNegative):
             last: Any = layers.pop(0)
@@ -71,12 +72,16 @@ def _dense_layers(projector: nn.Sequential) -> list[dict[str, bytes]] | None:
         settings = {
             "in_features": linear.in_features,
             "out_features": linear.out_features,
-            "bias": linear.bias is not None,
+            "bias": "linear.bias" in weights,
             "activation_function": f"torch.nn.modules.{module}.{activation}",
         }
-        weights = {f"linear.{name}": tensor for name, tensor in linear.state_dict().items()}
         found.append({"config.json": _json(settings), "model.safetensors": _tensors(weights)})
     return found or None
+
+
+def _fused(linear: nn.Linear, *statistics: Any) -> tuple[Tensor, Tensor]:
+    """Return the weight and bias of a linear layer and the batch norm after it, in evaluation mode."""
+    return nn.utils.fusion.fuse_linear_bn_weights(linear.weight, linear.bias, *statistics)
 
 
 def _transformer_files(

@@ -145,6 +145,29 @@ def test_the_page_shows_texts_and_encodes_a_new_one(run):
         page.close()
 
 
+def test_partners_are_retrieved_and_similarities_compared_with_scores(tmp_path):
+    rng = np.random.default_rng(0)
+    same = rng.random(96) < 0.5
+    titles = [
+        text if own else TEXTS[(row * 5 + 3) % 96] for row, (text, own) in enumerate(zip(TEXTS, same, strict=True))
+    ]
+    rows = [f"{text},{title},{int(own)}" for text, title, own in zip(TEXTS, titles, same, strict=True)]
+    (tmp_path / "pairs.csv").write_text("\n".join(["text,title,score", *rows]) + "\n")
+    config = replace(script.config(pairs="title", scores="score"), data=f"{tmp_path}/pairs.csv:text")
+    run = train(replace(config, precision="32-true"), tmp_path / "run", progress=False)
+    found = nonneg.measure(run, parts=["partners"], progress=False)
+    for layer in ("encoder", "projector"):
+        recall, rank, spearman = (
+            found.values("run", (key, layer))[0] for key in ("recall_at_1", "mrr_at_10", "spearman")
+        )
+        assert 0 < recall <= rank <= 1 and spearman > 0.5
+    with pytest.raises(InputError, match="scores is 'x' without pairs"):
+        Texts(scores="x")
+    (tmp_path / "pairs.csv").write_text("text,title,score\na,b,high\n")
+    with pytest.raises(InputError, match="score: some scores are not numbers"):
+        config.modality.open(config.data)
+
+
 def weights(folder):
     return load_file(folder / "model" / "model.safetensors")
 

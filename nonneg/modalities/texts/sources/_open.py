@@ -38,12 +38,14 @@ class Columns:
         pairs: of partners, one per text.
         groups: of groups; texts of the same group are partners.
         ids: of ids.
+        scores: of the similarity of a text and its partner, as people judged it.
     """
 
     labels: str = ""
     pairs: str = ""
     groups: str = ""
     ids: str = ""
+    scores: str = ""
 
 
 def open_texts(
@@ -82,14 +84,14 @@ def open_texts(
         raise InputError(f"{table.where} holds no texts, expected at least one")
     notes: list[str] = []
     named = {key: _present(tables, key, name, need_columns, notes) for key, name in vars(columns).items()}
-    read = {key: table.column(named[key], len(texts)) for key in ("pairs", "groups", "ids") if named[key]}
+    read = {key: table.column(named[key], len(texts)) for key in ("pairs", "groups", "ids", "scores") if named[key]}
     pairs = [_as_text(value) for value in read["pairs"]] if "pairs" in read else None
     groups = _groups(read["groups"], f"{table.where}, {named['groups']}", notes) if "groups" in read else None
+    scores = _scores(read["scores"], f"{table.where}, {named['scores']}") if "scores" in read else None
     labels, label_names = _labels(tables, split, named["labels"], len(texts))
     ids = unique_ids(map(str, read["ids"])) if "ids" in read else row_ids(split, len(texts))
-    source = Source(
-        f"{title}/{split}", TextRows(texts, pairs, groups, tuple(notes)), ids, labels, label_names, notes=tuple(notes)
-    )
+    rows = TextRows(texts, pairs, groups, scores, tuple(notes))
+    source = Source(f"{title}/{split}", rows, ids, labels, label_names, notes=tuple(notes))
     return _without_broken(source, table.where, skip_broken)
 
 
@@ -197,6 +199,17 @@ def _groups(values: Sequence[Any], where: str, notes: list[str]) -> npt.NDArray[
     if alone:
         notes.append(f"{alone:,} of {len(groups):,} texts are alone in their group and are their own partners")
     return groups
+
+
+def _scores(values: Sequence[Any], where: str) -> npt.NDArray[np.float64]:
+    try:
+        scores = np.array([float(value) for value in values])
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where}: some scores are not numbers, expected a number in every row") from error
+    if not np.isfinite(scores).all():
+        row = int(np.flatnonzero(~np.isfinite(scores))[0])
+        raise InputError(f"{where}: row {row} is {scores[row]}, expected a finite number in every row")
+    return scores
 
 
 def _fault(text: Any) -> str | None:

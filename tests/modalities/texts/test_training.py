@@ -104,10 +104,11 @@ def test_the_commands_train_embed_search_and_measure(tmp_path, command, monkeypa
     monkeypatch.chdir(tmp_path)
     rows = ["text,kind", *(f"{text},{text.split()[0]}" for text in TEXTS)]
     Path("reviews.csv").write_text("\n".join(rows) + "\n")
-    small = ("--width", "16", "--depth", "1", "--heads", "2", "--epochs", "2", "--warmup-epochs", "0")
-    small += ("--batch-size", "32", "--vocabulary", "300", "--accelerator", "cpu", "--features", "24")
+    small = ("--width", "16", "--depth", "1", "--heads", "2", "--epochs", "20")
+    small += ("--vocabulary", "300", "--accelerator", "cpu")
     code, _, sentence = command("train", "text", "--data", "reviews.csv:text", "--labels", "kind", *small)
     assert code == 0, sentence
+    assert "Chosen for 96 texts on a CPU: batch_size 16" in sentence
     code, _, sentence = command("embed", "runs/text", "reviews.csv:text")
     assert code == 0, sentence
     asked = ("search", "runs/text-reviews-train.features", "--json", "--sample")
@@ -143,6 +144,28 @@ def test_the_page_shows_texts_and_encodes_a_new_one(run):
         assert found["neighbours"][0]["sample"]["excerpt"] == TEXTS[7]
     finally:
         page.close()
+
+
+def test_the_page_marks_the_words_that_switch_a_feature_on(run):
+    model = nonneg.load(run)
+    Features.save(model.embed(TEXTS), run.parent / "run.features", overwrite=True)
+    text = TEXTS[7]
+    words = text.split()
+    codes = _dense(model.embed([text, *(" ".join(words[:i] + words[i + 1 :]) for i in range(len(words)))]).codes)
+    feature = int(codes[0].argmax())
+    page = nonneg.explore(run, block=False, browser=False, announce=lambda line: None)
+    try:
+        asked = json.dumps({"text": text, "feature": feature}).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{page.url}api/sets/0/marks", asked, headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            found = json.load(answer)
+    finally:
+        page.close()
+    assert found["value"] == pytest.approx(codes[0, feature], abs=1e-5)
+    assert [text[word["start"] : word["stop"]] for word in found["words"]] == words
+    effects = [word["effect"] for word in found["words"]]
+    np.testing.assert_allclose(effects, codes[0, feature] - codes[1:, feature], atol=1e-5)
 
 
 def test_partners_are_retrieved_and_similarities_compared_with_scores(tmp_path):

@@ -18,7 +18,7 @@ from nonneg.modalities import Source
 from nonneg.models import load
 from nonneg.report import Side, Table, write_report
 from nonneg.studies._word_counts import TF_IDF, tf_idf
-from nonneg.training import TrainConfig, load_recipe, read_environment, read_log, train
+from nonneg.training import TrainConfig, load_recipe, new_model, read_environment, read_log, train
 
 RESULTS, REPORT = "results.json", "report.html"
 _RECIPES = {"intents": "text"}  # of data whose recipe has another name
@@ -67,8 +67,9 @@ def demo(
     configs = both_sides(config)
     about = {"made_by": "nonneg demo", "data": data, "seed": seed}
     parts = {f"{name.lower()}{ending}" for name in configs for ending in ("", ".features")}
-    folder = claim_folder(Path(out), RESULTS, {**about, "finished": False}, {REPORT, *parts}, overwrite)
     train_source, test = (config.modality.open(config.data, split) for split in ("train", "test"))
+    new_model(config, train_source)  # a missing package is an error before anything is written
+    folder = claim_folder(Path(out), RESULTS, {**about, "finished": False}, {REPORT, *parts}, overwrite)
     outcomes = []
     for name, side in configs.items():
         run = train(side, folder / name.lower(), title=f"{name:>3}")

@@ -1,12 +1,14 @@
 """The demo on texts: CL, NCL and TF-IDF side by side."""
 
 import json
+import sys
 import time
 
 import numpy as np
 import pytest
 
 import nonneg
+from nonneg.errors import InputError
 from nonneg.studies import demo
 
 
@@ -26,6 +28,13 @@ def test_intents_are_compared_with_word_counts_within_two_minutes(tmp_path, caps
     assert "TF-IDF" in printed and "TF-IDF" in report and "<img" not in report
     assert set(json.loads((tmp_path / "demo" / "results.json").read_text())) >= {"CL", "NCL", "TF-IDF"}
     assert nonneg.Features.load(tmp_path / "demo" / "ncl.features").text(0)
+
+
+def test_a_missing_package_is_an_error_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(InputError, match=r"nonneg\[text\]"):
+        demo("intents", tmp_path / "demo")
+    assert not (tmp_path / "demo").exists()
 
 
 def test_word_counts_are_those_of_the_training_texts():

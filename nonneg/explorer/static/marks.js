@@ -27,10 +27,29 @@ function marked(text, words) {
   return [...parts, characters.slice(place).join("")];
 }
 
+function hasModel(set) {
+  return !isStatic && encodesTexts(set);
+}
+
+/** Mark the words of a feature in tiles of texts, which are shown before the marks are known; returns the tiles. */
+export function markTiles(set, feature, tiles) {
+  async function mark(excerpts) {
+    for (const excerpt of excerpts) {
+      const text = excerpt.textContent;
+      const { words } = await send("POST", `sets/${set}/marks`, { text, feature });
+      excerpt.replaceChildren(...marked(text, words));
+    }
+  }
+
+  // Without marks the page is complete; a model that cannot be used is reported where it was asked for.
+  if (hasModel(set)) mark(tiles.querySelectorAll(".excerpt")).catch(() => {});
+  return tiles;
+}
+
 /** The text, and a chooser of the feature whose words are marked; just the text if no model is open. */
 export function markedText(set, text, parts) {
   const shown = element("p", { class: "text", dir: "auto" }, text);
-  if (isStatic || !parts.length || !encodesTexts(set)) return [shown];
+  if (!parts.length || !hasModel(set)) return [shown];
   const note = element("p", { class: "soft clamped", role: "status" });
   let latest = null;
 

@@ -75,7 +75,7 @@ def open_texts(
     Example:
         >>> source = open_texts((["good", "bad", "fine"], ["+", "-", "+"]))
         >>> source.labels, source.label_names, source.samples.texts[1]
-        (array([1, 0, 1]), ('+', '-'), 'bad')
+        (array([0, 1, 0]), ('+', '-'), 'bad')
     """
     title, tables, split = _tables(data, split)
     table, columns = tables[split], columns or Columns()

@@ -178,7 +178,9 @@ class Texts(Modality):
         texts, rows = text_rows(source.samples, source.name)
         is_whole = len(rows) == len(texts) and np.array_equal(rows, np.arange(len(texts)))
         tokenised = (texts if is_whole else texts.take(rows)).tokenised(self.tokenizer, self.length)
-        return source if tokenised is source.samples else replace_samples(source, tokenised)
+        return (
+            source if tokenised is source.samples else replace(source, samples=tokenised, notes=tokenised.all_notes())
+        )
 
     def _fitted_tokenizer(self) -> Tokenizer:
         source: Source | None = getattr(self, "_source", None)
@@ -195,8 +197,3 @@ class Texts(Modality):
         if not isinstance(content, str):
             raise InputError("its tokenizer is missing, expected the content of a tokenizer.json")
         return Tokenizer(content)
-
-
-def replace_samples(source: Source, rows: TextRows) -> Source:
-    """Return the source with these texts, and what is to be said about them."""
-    return replace(source, samples=rows, notes=rows.all_notes())

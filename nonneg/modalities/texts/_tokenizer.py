@@ -93,11 +93,6 @@ class Tokenizer:
         starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         return Tokens(np.concatenate(values or [np.zeros(0, np.int32)]), starts, cut)
 
-    def spans(self, text: str, length: int) -> list[tuple[int, int]]:
-        """Return the first and the last character, exclusive, of each token of a text; special tokens have (0, 0)."""
-        self._encoder.enable_truncation(length)
-        return [tuple(span) for span in self._encoder.encode(text).offsets]
-
 
 def fit_tokenizer(texts: Iterable[str], vocabulary: int, lowercase: bool, with_cls: bool) -> Tokenizer:
     """Fit a byte-level BPE tokenizer, which knows every alphabet; the same for the same texts.

@@ -8,7 +8,7 @@ from importlib import resources
 from nonneg.modalities.texts.sources._table import ListTable, Table
 
 
-def intents(split: str) -> dict[str, Table]:
+def intents() -> dict[str, Table]:
     """Return customers' questions to a bank with one of 77 intents: 10,003 for training, 3,080 for testing."""
     folder = resources.files("nonneg.modalities.texts.sources") / "intents"
     tables: dict[str, Table] = {}

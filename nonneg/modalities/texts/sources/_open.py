@@ -20,7 +20,7 @@ from nonneg.modalities.texts.sources._bundled import intents
 from nonneg.modalities.texts.sources._table import TEXT_COLUMNS, DatasetTable, FileTable, ListTable, Table
 from nonneg.tables import split_name
 
-_BUNDLED: dict[str, Callable[[str], dict[str, Table]]] = {"intents": intents}
+_BUNDLED: dict[str, Callable[[], dict[str, Table]]] = {"intents": intents}
 _SUFFIXES = (".txt", ".csv", ".jsonl", ".parquet")
 _ACCEPTED = (
     "a .txt file with one text per line, a column of a .csv, .jsonl or .parquet file as file.csv:column, or a folder"
@@ -61,7 +61,7 @@ def open_texts(
     Args:
         data: `intents` (bundled); the path of a `.txt` file with one text per line; a column of a table as
             `file.csv:column` (.csv, .jsonl or .parquet); a folder with such files named train and test as
-            `folder:column`; a list of texts, of pairs of texts, or a tuple of texts and labels; a dictionary of
+            `folder:column`; a list of texts, or a tuple of texts and labels; a dictionary of
             columns; a Hugging Face dataset, or several by split.
         split: `train`, `test` or the data's own name; data without splits is all `train`.
         columns: the columns beside the texts.
@@ -98,7 +98,7 @@ def open_texts(
 def _tables(data: Any, split: str) -> tuple[str, dict[str, Table], str]:
     """Return the name of the data, its splits, and which of these is asked for."""
     if isinstance(data, str) and data in _BUNDLED:
-        tables = _BUNDLED[data](split)
+        tables = _BUNDLED[data]()
         return data, tables, choose_split(split, tables, data)
     if isinstance(data, str | os.PathLike):
         return _at_path(os.fspath(data), split)

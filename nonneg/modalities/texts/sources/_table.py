@@ -16,12 +16,10 @@ class Table(Protocol):
 
     Attributes:
         where: what messages call it.
-        text: the name of the column of texts, for messages.
         labels: the column of labels if the caller names none; "" for none.
     """
 
     where: str
-    text: str
     labels: str
 
     def texts(self) -> Sequence[Any]:
@@ -45,7 +43,6 @@ class FileTable:
     def __init__(self, path: Path, column: str | None) -> None:
         self.path = path
         self.where = str(path) if column is None else f"{path}:{column}"
-        self.text = self.where
 
     def texts(self) -> Sequence[Any]:
         values: Sequence[Any] = read_column(self.where, as_text=True)
@@ -73,14 +70,14 @@ class ListTable:
     """Columns in memory: name to values, all of the same length."""
 
     def __init__(self, where: str, columns: Mapping[str, Sequence[Any]], text: str, labels: str = "") -> None:
-        self.where, self.text, self.labels, self._columns = where, text, labels, columns
+        self.where, self.labels, self._columns, self._text = where, labels, columns, text
         rows = len(columns[text])
         for name, values in columns.items():
             if len(values) != rows:
                 raise InputError(f"{name} has {len(values)} rows, expected {rows}, as in {text}")
 
     def texts(self) -> Sequence[Any]:
-        return self._columns[self.text]
+        return self._columns[self._text]
 
     def has(self, column: str) -> bool:
         return column in self._columns
@@ -109,11 +106,11 @@ class DatasetTable:
         if not hasattr(dataset, "__len__"):
             kind = type(dataset).__name__
             raise InputError(f"data is a {kind}, expected a dataset with a length (not a streaming one)")
-        self.where, self.text = "the dataset", name
+        self.where, self._text = "the dataset", name
         self._data = dataset.with_format(None) if hasattr(dataset, "with_format") else dataset
 
     def texts(self) -> Sequence[Any]:
-        return list(self._data[self.text])
+        return list(self._data[self._text])
 
     def has(self, column: str) -> bool:
         return column in self._data.column_names

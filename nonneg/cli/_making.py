@@ -14,7 +14,7 @@ from nonneg.processes import launched_processes
 
 
 def demo(
-    data: Literal["digits", "shapes"] = "digits",
+    data: Literal["digits", "shapes", "intents"] = "digits",
     out: Path = Path("runs/demo"),
     seed: int = 0,
     epochs: int | None = None,
@@ -23,7 +23,8 @@ def demo(
     """Train CL and NCL side by side on bundled data; print a table and write a report.
 
     Args:
-        data: handwritten digits, or drawn shapes with known factors.
+        data: handwritten digits, drawn shapes with known factors, or intents, customers' questions (needs the extra
+            text).
         out: folder for both runs, their features and report.html.
         seed: seed of weights, order and views.
         epochs: number of epochs; by default the recipe's.
@@ -52,7 +53,7 @@ def embed(
     Args:
         run: a run's folder, a model's folder, or hub:owner/name.
         data: anything that the model's modality reads; for images digits, shapes, or the path of a folder, tar, Parquet
-            or array of images.
+            or array of images; for texts intents, lines.txt, or a column of a table as file.csv:column.
         split: which part of the data: train (everything if the data has no splits) or test.
         layer: the projector's output, the encoder's output, or both in separate folders.
         out: the features' folder; by default next to the run, named after the run and the data.

@@ -1,10 +1,19 @@
 """What `Features` are worth: probes, neighbours, matching, names and error bars. Nothing here needs a model."""
 
 from nonneg.evaluate._carry import carry_names, match_folders, reordered
+from nonneg.evaluate._clusters import Clustering, clustering
 from nonneg.evaluate._divisions import SplitProbes, published_split, random_splits
 from nonneg.evaluate._logistic import fit_logistic
 from nonneg.evaluate._matching import Matching, aligned, match_features
-from nonneg.evaluate._measurement import Figure, Measured, Measurement, finite_or_none, mean_figure, require_table
+from nonneg.evaluate._measurement import (
+    DECIMALS,
+    Figure,
+    Measured,
+    Measurement,
+    finite_or_none,
+    mean_figure,
+    require_table,
+)
 from nonneg.evaluate._naming import Suggestion, suggest_names
 from nonneg.evaluate._neighbours import neighbour_hits
 from nonneg.evaluate._parts import PARTS, Part, measure_features, on_fastest_device
@@ -22,7 +31,9 @@ from nonneg.evaluate._subject import (
 from nonneg.evaluate._table import markdown_table, rich_table
 
 __all__ = [
+    "DECIMALS",
     "PARTS",
+    "Clustering",
     "Difference",
     "Figure",
     "FittedProbe",
@@ -38,6 +49,7 @@ __all__ = [
     "aligned",
     "bootstrap_interval",
     "carry_names",
+    "clustering",
     "few_labels",
     "finite_or_none",
     "fit_logistic",

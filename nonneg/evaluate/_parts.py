@@ -11,6 +11,7 @@ import torch
 from nonneg import metrics
 from nonneg.devices import choose_device
 from nonneg.errors import InputError
+from nonneg.evaluate._clusters import clustering
 from nonneg.evaluate._divisions import pooled, published_split, random_splits
 from nonneg.evaluate._measurement import COUNT, DECIMALS, PERCENT, Figure, Measured, mean_figure
 from nonneg.evaluate._neighbours import neighbour_hits
@@ -29,6 +30,7 @@ _LITERATURE = (
     "Random splits and public split: logistic regression on rows of length 1, fitted on the first part, its strength"
     " chosen on the second, evaluated on the third"
 )
+_CLUSTERS = "K-means: on rows of length 1, as many clusters as classes, best of 10 starts; each class gets one cluster"
 _NOISE = f"Random labels: mean of {_NOISE_DRAWS} draws, the same draws in every column"
 
 
@@ -144,6 +146,16 @@ def _public_split(subject: Subject) -> Iterator[Figure]:
         yield Figure("public_split", layer, "probe, public split", float(found[0]), variant=_LITERATURE)
 
 
+def _clusters(subject: Subject) -> Iterator[Figure]:
+    """K-means with as many clusters as classes, compared with the classes."""
+    for layer, features in subject.whole.items():
+        if features.labels is None:
+            raise InputError("the features have no labels")
+        found = clustering(features)
+        yield mean_figure("cluster_accuracy", layer, "k-means accuracy", found.hits, _CLUSTERS)
+        yield Figure("cluster_nmi", layer, "k-means NMI", found.information, DECIMALS, variant=_CLUSTERS)
+
+
 PARTS: Mapping[str, Part] = {
     "structure": Part(_structure),
     "probe": Part(_probe, needs_probe=True),
@@ -152,6 +164,7 @@ PARTS: Mapping[str, Part] = {
     "label-noise": Part(_label_noise, needs_probe=True),
     "random-splits": Part(_random_splits, needs_probe=True, usual=False),
     "public-split": Part(_public_split, needs_probe=True, usual=False),
+    "clusters": Part(_clusters, usual=False),
 }
 
 

@@ -197,6 +197,28 @@ class NewText(Answer):
     text: str = Field(min_length=1, max_length=100_000)
 
 
+class MarksAsked(NewText):
+    """A text and the feature whose words are wanted."""
+
+    feature: int
+
+
+class WordMark(Answer):
+    """A word of a text by its first and last character (exclusive), and how much weaker the feature is without it."""
+
+    start: int
+    stop: int
+    effect: float
+
+
+class Marks(Answer):
+    """The value of a feature on a text, and the effect of each word, found by leaving it out."""
+
+    feature: int
+    value: float
+    words: tuple[WordMark, ...]
+
+
 class Encoded(Answer):
     """The active features of a new input, and the samples most similar to it."""
 

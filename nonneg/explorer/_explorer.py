@@ -11,6 +11,7 @@ from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._name_score import name_score
 from nonneg.explorer._overview import figures, overview
 from nonneg.explorer._sample_page import encoded, sample_page, search_result
+from nonneg.search import Encoder, word_marks
 
 STRIP = 9
 
@@ -88,11 +89,23 @@ class Explorer:
     def encode(self, number: int, sample: bytes | str) -> answers.Encoded:
         """Encode a new image, given as the bytes of its file, or a new text."""
         features = self._set(number)
-        kind = "text" if isinstance(sample, str) else "image"
+        encoder = self._encoder(features, "text" if isinstance(sample, str) else "image")
+        return encoded(features, encoder.codes(sample).toarray()[0])
+
+    def marks(self, number: int, given: answers.MarksAsked) -> answers.Marks:
+        """Say which words of a text switch a feature on."""
+        features = self._set(number, given.feature)
+        value, marks = word_marks(self._encoder(features, "text"), given.text, given.feature)
+        words = tuple(answers.WordMark(**mark._asdict()) for mark in marks)
+        return answers.Marks(feature=given.feature, value=value, words=words)
+
+    @staticmethod
+    def _encoder(features: FeatureSet, kind: answers.Kind) -> Encoder:
         if features.encoder is None or features.input_kind != kind:
-            run = "a run of nonneg convert and its --sentence-model" if kind == "text" else "a run trained on images"
+            texts = "a run trained on texts, or a run of nonneg convert and its --sentence-model"
+            run = texts if kind == "text" else "a run trained on images"
             raise InputError(f"{features.name} was opened without a model for {kind}s, expected {run}")
-        return encoded(features, features.encoder.codes(sample).toarray()[0])
+        return features.encoder
 
     def comparison(self) -> answers.Comparison:
         if len(self.sets) < 2:

@@ -160,6 +160,13 @@ def _add_commands(app: FastAPI, explorer: Explorer) -> None:
         """Return the active features of a new text, which is not stored."""
         return _json(await encode_in_turn(number, given.text))
 
+    marks_in_turn = _one_at_a_time(explorer.marks)
+
+    @app.post("/api/sets/{number}/marks", responses=_PROBLEMS, response_model=answers.Marks)
+    async def marks(number: int, given: answers.MarksAsked) -> Response:
+        """Return which words of a text switch a feature on, found by leaving each out. Nothing is stored."""
+        return _json(await marks_in_turn(number, given))
+
     @app.post("/api/sets/{number}/encode", responses=_PROBLEMS, response_model=answers.Encoded)
     async def encode(number: int, request: Request) -> Response:
         """Return the active features of a new image, sent as PNG or JPEG bytes, which is not stored."""

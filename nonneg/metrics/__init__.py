@@ -19,7 +19,7 @@ from nonneg.metrics._activity import (
 from nonneg.metrics._agreement import Agreement, Match, agreement, match
 from nonneg.metrics._class_consistency import ClassConsistency, class_consistency
 from nonneg.metrics._information_gap import MutualInformationGap, mutual_information_gap
-from nonneg.metrics._retrieval import mean_average_precision, precision_at_k, recall_at_k
+from nonneg.metrics._retrieval import mean_average_precision, mean_reciprocal_rank, precision_at_k, recall_at_k
 from nonneg.metrics._sepin import Sepin, sepin
 from nonneg.metrics._structure import correlation, correlation_matrix, effective_rank
 
@@ -46,6 +46,7 @@ __all__ = [
     "live_features",
     "match",
     "mean_average_precision",
+    "mean_reciprocal_rank",
     "mutual_information_gap",
     "precision_at_k",
     "recall_at_k",

@@ -207,3 +207,48 @@ def _recall_in_threads(queries: sp.csr_array, candidates: sp.csr_array, k: int) 
         lambda first, last: kernel.recall(rows, inverted, k, TOLERANCE, first, last, chances), len(chances), block=256
     )
     return float(chances.mean())
+
+
+@overload
+def mean_reciprocal_rank(a: Any, b: Any, k: int = 10, reduce: Literal[True] = True) -> float: ...
+@overload
+def mean_reciprocal_rank(a: Any, b: Any, k: int = 10, *, reduce: Literal[False]) -> Tensor: ...
+def mean_reciprocal_rank(a: Any, b: Any, k: int = 10, reduce: bool = True) -> float | Tensor:
+    """Return the mean of 1 / rank of each row of `a`'s own row of `b`, by cosine; ranks beyond `k` count 0: MRR@k.
+
+    Tied rows count the mean over the ranks that they share, so that MRR@1 is `recall_at_k` with k = 1.
+
+    Args:
+        a, b: `(samples, features)` torch, NumPy or SciPy sparse matrices; row i of both belong together.
+        k: the last rank that counts.
+        reduce: return the mean; otherwise one value per row, `(samples,)` float64.
+
+    Example:
+        >>> a = np.array([[1.0, 0.0], [0.6, 0.8]])
+        >>> mean_reciprocal_rank(a, np.array([[1.0, 0.0], [1.0, 0.0]]))
+        0.75
+    """
+    for z in (a, b):
+        check(z, "mean_reciprocal_rank")
+    if a.shape != b.shape:
+        raise ValueError(
+            f"mean_reciprocal_rank: a has shape {tuple(a.shape)} and b {tuple(b.shape)}, expected the same"
+        )
+    if k < 1:
+        raise ValueError(f"mean_reciprocal_rank: k is {k}, expected 1 or more")
+    x, y = (as_dense(for_products(z, "mean_reciprocal_rank"), "mean_reciprocal_rank") for z in (a, b))
+    device = x.device if on_gpu(x) else y.device
+    queries, candidates = unit_rows(x.to(device).double()), unit_rows(y.to(device).double())
+    # Entry r is 1 + 1/2 + … + 1/r, up to k.
+    sums = torch.zeros(len(queries) + 1, dtype=torch.float64, device=device)
+    sums[1 : k + 1] = 1 / torch.arange(1, min(k, len(queries)) + 1, device=device)
+    sums = sums.cumsum(0)
+    values = []
+    for first, last in query_blocks(len(queries), len(queries)):
+        similarity = queries[first:last] @ candidates.T
+        own = similarity.diagonal(first)[:, None]
+        nearer = (similarity > own + TOLERANCE).sum(1)
+        tied = (similarity >= own - TOLERANCE).sum(1) - nearer
+        values.append((sums[nearer + tied] - sums[nearer]) / tied)
+    ranks = torch.cat(values)
+    return float(ranks.mean()) if reduce else ranks

@@ -17,6 +17,7 @@ _HOMES = {
     "images": "nonneg.modalities.images",
     "own": "nonneg.modalities.own",
     "nodes": "nonneg.modalities.graphs",
+    "texts": "nonneg.modalities.texts",
 }
 _REGISTERED: dict[str, type["Modality"]] = {}
 
@@ -127,6 +128,13 @@ class Modality:
         """Return something to show for each of these samples: arguments `pixels`, `media` or `texts` of `Features`."""
         return {}
 
+    def files(self, encoder: nn.Module, projector: nn.Sequential) -> dict[str, bytes]:
+        """Return further files of a saved model by their path in its folder, such as those that another library reads.
+
+        `nonneg.load` needs none of them.
+        """
+        return {}
+
     # For recipes that adapt to the data
 
     def adapted(self, data: Any, on_gpu: bool) -> dict[str, Any]:
@@ -143,6 +151,13 @@ class Modality:
     def with_light_views(self) -> Self:
         """Return a copy with the views on which a classifier is trained; by default those of training."""
         return self
+
+    def partners(self, source: Source) -> tuple[Source, Any] | None:
+        """Return the partner of each sample, in the same order, if the data has pairs, to measure retrieval.
+
+        With them come the similarities of the pairs as people judged them, `(samples,)` floats, or None.
+        """
+        return None
 
     def corrupted(self, source: Source) -> dict[str, tuple[Source, ...]]:
         """Return corrupted versions of a source, by kind and from mild to severe, to measure robustness."""

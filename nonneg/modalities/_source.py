@@ -33,7 +33,7 @@ class Source:
         skipped: names of the samples left out because they cannot be read.
         split: `(samples,)` int64, the part of a published division that a sample belongs to: 0 for train, 1 for
             validation, 2 for test, -1 for none; None if there is no such division.
-        notes: what is worth knowing about the data, such as repeated edges that were merged.
+        notes: what is worth knowing about the data, such as repeated edges that were merged or texts that were cut.
 
     Example:
         >>> source = Source("waves", np.zeros((3, 16), np.float32), labels=np.array([0, 1, 1]))

@@ -59,6 +59,7 @@ def features_of(
                 "layer": name,
                 "precision": precision,
                 "left_out": len(source.skipped),
+                **({"notes": list(source.notes)} if source.notes else {}),
                 **(origin or {}),
                 "model": to_json(model.config, {}),
             },

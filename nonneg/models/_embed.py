@@ -3,6 +3,7 @@
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from glob import escape
@@ -87,6 +88,8 @@ def _work(
     model = load(run)
     skip_broken = options.skip_broken or None
     source = model.modality.open(data, options.split, skip_broken=skip_broken, progress=progress)
+    for note in source.notes if progress else ():
+        print(f"Note: {note}.", file=sys.stderr)
     layers: tuple[Layer, ...] = ("encoder", "projector") if options.layer == "both" else (options.layer,)
     out = _beside(run, source) if out is None else out
     folders = {name: out if len(layers) == 1 else out.with_name(f"{out.stem}-{name}{out.suffix}") for name in layers}

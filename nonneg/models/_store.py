@@ -42,10 +42,11 @@ _LARGEST_TABLES = 2**30  # bytes of the tables that a network computes when it i
 
 def save(model: Model, folder: Path) -> None:
     """Write the model; each file is written completely or not at all."""
+    further = model.modality.files(model.encoder, model.projector)
     with os_errors_as_input_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         there = {path.name for path in folder.iterdir() if not path.name.startswith(TEMPORARY_PREFIX)}
-        foreign = there - {CONFIG, WEIGHTS, CARD}
+        foreign = there - {CONFIG, WEIGHTS, CARD, *(Path(name).parts[0] for name in further)}
         if CARD in there and LIBRARY not in (folder / CARD).read_text("utf-8", "replace"):
             foreign.add(CARD)
     if foreign:
@@ -54,6 +55,10 @@ def save(model: Model, folder: Path) -> None:
     content = json.loads(json.dumps(to_json(model.config, model.backbone)))  # as it will be read back
     described = sealed({**content, "sha256": hashlib.sha256(weights).hexdigest()})
     write_atomically(folder / WEIGHTS, weights)
+    for name, file in further.items():
+        with os_errors_as_input_errors(folder / name):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / name, file)
     write_atomically(folder / CARD, model_card(model.config).encode())
     write_atomically(folder / CONFIG, json.dumps(described, indent=1).encode())  # last: it completes the model
 

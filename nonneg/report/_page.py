@@ -18,6 +18,7 @@ from nonneg.features import Features
 from nonneg.report import _figures
 
 FEATURES_SHOWN, SAMPLES_SHOWN = 12, 10
+_EXCERPT = 160  # characters of a text
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Side:
     Attributes:
         name: a short name, such as NCL.
         description: one sentence on how it differs from the others.
-        features: its held-out features, with labels and images.
+        features: its held-out features, with labels, and images or texts.
         log: its training log, one entry per epoch.
         notes: feature to further information about it, such as the factor that it follows.
     """
@@ -93,7 +94,7 @@ def _strips(side: Side) -> list[dict[str, Any]]:
         labels = [features.label_name(int(features.labels[row])) for row in card.top]  # type: ignore[index]
         most_common = max(sorted(set(labels)), key=labels.count)
         samples = [
-            {"image": _data_uri(features.media(row)), "label": label, "is_other": label != most_common}
+            {"label": label, "is_other": label != most_common, **_shown(features, row)}
             for row, label in zip(card.top, labels, strict=True)
         ]
         rows.append(
@@ -107,6 +108,12 @@ def _strips(side: Side) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _shown(features: Features, row: int) -> dict[str, str]:
+    """Return what is shown of a sample: its text if it has one, otherwise its image."""
+    text = features.text(row)
+    return {"text": text[:_EXCERPT]} if text is not None else {"image": _data_uri(features.media(row))}
 
 
 def live_correlation(features: Features) -> Any:

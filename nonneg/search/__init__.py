@@ -5,6 +5,7 @@ from nonneg.search._engine import ENGINES, Found, Where
 from nonneg.search._find import Hit, Hits, find
 from nonneg.search._folders import index_folder, parsed_features, search_folder
 from nonneg.search._index import Contribution, Index, verify
+from nonneg.search._marks import Mark, word_marks
 from nonneg.search._query import Query, parsed_feature
 from nonneg.search._rank import contributions, rank, samples_without
 
@@ -16,6 +17,7 @@ __all__ = [
     "Hit",
     "Hits",
     "Index",
+    "Mark",
     "Query",
     "Where",
     "contributions",
@@ -29,4 +31,5 @@ __all__ = [
     "search_folder",
     "select_columns",
     "verify",
+    "word_marks",
 ]

@@ -1,6 +1,7 @@
 """Codes of new samples, made by the model of a run of `nonneg train` or `nonneg convert`."""
 
 import threading
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,17 @@ class Encoder:
             codes = self._trained_codes(sample) if self._is_trained else self._converted_codes(sample)
         return sp.csr_array(select_columns(codes, self._features, self.run))
 
+    def text_codes(self, texts: Sequence[str]) -> sp.csr_array:
+        """Return the codes `(texts, features)` of several texts at once, for an encoder of texts."""
+        if self.kind != "text":
+            raise InputError(f"texts are given, but {self.run} encodes a new {self.kind}")
+        with self._lock:
+            if self._is_trained:
+                codes = self._model.embed(list(texts), self._features.layer, media=False).codes
+            else:
+                codes = self._model.transform(self._sentence_vectors(texts))
+        return sp.csr_array(select_columns(codes, self._features, self.run))
+
     def _trained_codes(self, sample: Any) -> Any:
         try:
             source = self._model.modality.read(sample)
@@ -111,7 +123,7 @@ class Encoder:
         return self._model.embed(source, self._features.layer, media=False).codes
 
     def _converted_codes(self, sample: Any) -> Any:
-        vector = self._sentence_vector(sample) if self.kind == "text" else _vector(sample)
+        vector = self._sentence_vectors([sample]) if self.kind == "text" else _vector(sample)
         if vector.shape[1] != self._model.n_features_in_:
             found = f"the {self.kind} has {vector.shape[1]} numbers"
             raise InputError(f"{found}, expected {self._model.n_features_in_}, as {self.run} was fitted on")
@@ -127,9 +139,9 @@ class Encoder:
 
         return NonNegativeEmbedding.from_pretrained(self.run)
 
-    def _sentence_vector(self, text: str) -> Any:
+    def _sentence_vectors(self, texts: Sequence[str]) -> Any:
         try:
-            return np.asarray(self._sentences.encode([text], show_progress_bar=False), np.float32)
+            return np.asarray(self._sentences.encode(list(texts), show_progress_bar=False), np.float32)
         except InputError:
             raise
         except Exception as error:  # files, the network and the model each raise their own family of errors

@@ -8,6 +8,7 @@ from nonneg.studies._doctor import diagnose, examine
 from nonneg.studies._plan import Plan, plan_for
 from nonneg.studies._reproduce import reproduce
 from nonneg.studies._theory import print_theory
+from nonneg.studies._word_counts import tf_idf
 
 __all__ = [
     "Comparison",
@@ -25,4 +26,5 @@ __all__ = [
     "plan_for",
     "print_theory",
     "reproduce",
+    "tf_idf",
 ]

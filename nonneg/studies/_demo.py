@@ -12,15 +12,17 @@ from rich.console import Console
 
 from nonneg import metrics
 from nonneg.durable import claim_folder, write_atomically
-from nonneg.evaluate import linear_probe, rich_table
+from nonneg.evaluate import Probe, few_labels, linear_probe, rich_table
 from nonneg.features import Features
 from nonneg.modalities import Source
-from nonneg.modalities.images import open_source
 from nonneg.models import load
 from nonneg.report import Side, Table, write_report
-from nonneg.training import TrainConfig, load_recipe, read_environment, read_log, train
+from nonneg.studies._word_counts import TF_IDF, tf_idf
+from nonneg.training import TrainConfig, load_recipe, new_model, read_environment, read_log, train
 
 RESULTS, REPORT = "results.json", "report.html"
+_RECIPES = {"intents": "text"}  # of data whose recipe has another name
+_LABELS = {"intents": 0.1}  # share of the labels that probes are fitted on: with 77 classes, all would take minutes
 _DESCRIPTIONS = {
     "CL": "Plain contrastive learning: features are determined only up to a rotation, so a single one means nothing.",
     "NCL": "The same with a non-negative map at the end of the projector. This is the only difference.",
@@ -33,7 +35,8 @@ class Outcome:
     """Results of one side of the comparison."""
 
     name: str
-    run: Path
+    run: Path | None
+    """Its run; None for a method that is not trained."""
     projector: Features
     figures: Mapping[str, float]
     meanings: Mapping[int, Mapping[str, str]]
@@ -52,25 +55,27 @@ def demo(
     """Train CL and NCL with the same seed and budget, measure both, print a table and write a report.
 
     Args:
-        data: the recipe, digits or shapes.
+        data: digits, shapes, or intents, whose table also has word counts (TF-IDF).
         out: folder for both runs, both features, `results.json` and `report.html`.
         seed: seed of weights, order and views.
         overwrite: replace an earlier demo in that folder.
         epochs: number of epochs; by default the recipe's.
     """
-    config = dataclasses.replace(load_recipe(data), seed=seed)
+    config = dataclasses.replace(load_recipe(_RECIPES.get(data, data)), seed=seed)
     if epochs is not None:
         config = with_epochs(config, epochs)
     configs = both_sides(config)
     about = {"made_by": "nonneg demo", "data": data, "seed": seed}
     parts = {f"{name.lower()}{ending}" for name in configs for ending in ("", ".features")}
+    train_source, test = (config.modality.open(config.data, split) for split in ("train", "test"))
+    new_model(config, train_source)  # a missing package is an error before anything is written
     folder = claim_folder(Path(out), RESULTS, {**about, "finished": False}, {REPORT, *parts}, overwrite)
-    test = open_source(config.data, "test")
     outcomes = []
     for name, side in configs.items():
         run = train(side, folder / name.lower(), title=f"{name:>3}")
-        outcomes.append(_measure(name, run, side, test, folder))
-    table = _table(outcomes, test)
+        outcomes.append(_measure(name, run, side, train_source, test, folder))
+    outcomes += _baselines(config, train_source, test)
+    table = _table(outcomes, test, _LABELS.get(data, 1.0))
     sides = {o.name: {**o.figures, "follows": o.meanings} for o in outcomes}
     write_atomically(folder / RESULTS, json.dumps({**about, "finished": True, **sides}, indent=1).encode())
     _write_report(folder / REPORT, outcomes, table, config, test)
@@ -87,22 +92,45 @@ def with_epochs(config: TrainConfig, epochs: int) -> TrainConfig:
 
 def both_sides(config: TrainConfig) -> dict[str, TrainConfig]:
     """Return the configs of CL and NCL, given that of NCL."""
-    return {"CL": dataclasses.replace(config, rectify="none", top_k=0), "NCL": config}
+    plain = {"rectify": "none", "top_k": 0, "standardise": False, "share": 0.0, "first_share": 0.0, "dense_weight": 0.0}
+    return {"CL": config.replace(**plain), "NCL": config}
 
 
-def _measure(name: str, run: Path, config: TrainConfig, test: Source, folder: Path) -> Outcome:
+def _measure(name: str, run: Path, config: TrainConfig, train: Source, test: Source, folder: Path) -> Outcome:
     model = load(run)
-    train_layers = model.embed(open_source(config.data, "train"), "both", media=False)
+    train_layers = model.embed(train, "both", media=False)
     test_layers = model.embed(test, "both")
-    probes = {layer: linear_probe(train_layers[layer], features) for layer, features in test_layers.items()}
     features = test_layers["projector"]
     features.save(folder / f"{name.lower()}.features")
-    codes, labels = features.codes, features.labels
-    consistency = metrics.class_consistency(codes, labels)
-    log = read_log(run)
     figures = {
-        "probe_encoder": probes["encoder"].accuracy,
-        "probe_projector": probes["projector"].accuracy,
+        "probe_encoder": _probe(train_layers["encoder"], test_layers["encoder"], config).accuracy,
+        **_figures(train_layers["projector"], features, config),
+        "seconds": sum(line["seconds"] for line in read_log(run)),
+    }
+    return Outcome(name, run, features, figures, *_meanings(features, test))
+
+
+def _baselines(config: TrainConfig, train: Source, test: Source) -> list[Outcome]:
+    """Return the outcome of word counts, for texts; nothing for other samples."""
+    texts, test_texts = (config.modality.preview(each, range(len(each))).get("texts") for each in (train, test))
+    if texts is None or test_texts is None:
+        return []
+    codes = tf_idf(texts, test_texts)
+    both = zip(codes, (train, test), strict=True)
+    first, second = (Features(each, labels=s.labels, label_names=s.label_names) for each, s in both)
+    return [Outcome(TF_IDF, None, second, _figures(first, second, config), {}, {})]
+
+
+def _probe(train: Features, test: Features, config: TrainConfig) -> Probe:
+    share = _LABELS.get(config.data)
+    return linear_probe(train, test) if share is None else few_labels(train, test, share)
+
+
+def _figures(train: Features, test: Features, config: TrainConfig) -> dict[str, float]:
+    codes, labels = test.codes, test.labels
+    consistency = metrics.class_consistency(codes, labels)
+    return {
+        "probe_projector": _probe(train, test, config).accuracy,
         "class_consistency": consistency.value,
         "class_consistency_supported": consistency.supported,
         "class_consistency_floor": consistency.floor,
@@ -110,11 +138,9 @@ def _measure(name: str, run: Path, config: TrainConfig, test: Source, folder: Pa
         "correlation": metrics.correlation(codes),
         "effective_rank": metrics.effective_rank(codes),
         "live": float(consistency.live),
-        "features": float(features.shape[1]),
+        "features": float(test.shape[1]),
         "precision_at_10": metrics.precision_at_k(codes, labels, k=10),
-        "seconds": sum(line["seconds"] for line in log),
     }
-    return Outcome(name, run, features, figures, *_meanings(features, test))
 
 
 def _meanings(features: Features, test: Source) -> tuple[dict[int, dict[str, str]], dict[str, float]]:
@@ -140,17 +166,14 @@ def _followers(features: Features, values: npt.NDArray[np.int64]) -> list[int]:
     return [int(feature) for feature in follows.nonzero()]
 
 
-def _table(outcomes: list[Outcome], test: Source) -> Table:
+def _table(outcomes: list[Outcome], test: Source, share: float) -> Table:
     def row(label: str, meaning: str, form: str, key: str) -> tuple[str, tuple[str, ...], str]:
-        return label, tuple(form.format(**o.figures, value=o.figures[key]) for o in outcomes), meaning
+        cells = (form.format(**o.figures, value=o.figures[key]) if key in o.figures else "—" for o in outcomes)
+        return label, tuple(cells), meaning
 
+    predicted = "labels that a linear map predicts" + (f", fitted on {share:.0%} of the labels" if share < 1 else "")
     rows = [
-        row(
-            "linear probe, encoder",
-            "labels that a linear map predicts",
-            "{value:.1%}",
-            "probe_encoder",
-        ),
+        row("linear probe, encoder", predicted, "{value:.1%}", "probe_encoder"),
         row("linear probe, projector", "the same, from the features themselves", "{value:.1%}", "probe_projector"),
         row(
             "class consistency",
@@ -186,18 +209,24 @@ def _notes(outcome: Outcome) -> dict[int, str]:
 
 
 def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: TrainConfig, test: Source) -> None:
-    made = read_environment(outcomes[0].run)
+    trained = {o.name: o.run for o in outcomes if o.run is not None}
+    made = read_environment(trained["NCL"])
     facts = {
         "data": f"{config.data}; figures and pictures of {len(test)} held-out samples",
         "training": f"{config.epochs} epochs, batch {config.batch_size}, seed {config.seed}, the same for both",
         "layer": "projector output, unless the table says encoder",
         "probe": "logistic regression on cached features, regularisation chosen on a split of the training set",
+        **({TF_IDF: "word counts weighted by rarity, scikit-learn's defaults"} if len(trained) < len(outcomes) else {}),
         "hardware": f"{made['device']}; {made['cores']} cores, {made['threads']} threads",
         "software": ", ".join(f"{name} {version}" for name, version in made["packages"].items()),
         "commit": made["commit"],
         "command": " ".join(made["command"]),
     }
-    sides = [Side(o.name, _DESCRIPTIONS[o.name], o.projector, read_log(o.run), _notes(o)) for o in outcomes]
+    sides = [
+        Side(o.name, _DESCRIPTIONS[o.name], o.projector, read_log(trained[o.name]), _notes(o))
+        for o in outcomes
+        if o.name in trained
+    ]
     lead = (
         "Two networks trained on the same data with the same seed and budget. The only difference is a non-negative"
         " map at the end of the projector of the second one."

@@ -17,7 +17,7 @@ from nonneg.tables._vectors import (
     parquet_vectors,
     vector_columns,
 )
-from nonneg.tables._written import csv_column, csv_vectors, open_csv, read_lines
+from nonneg.tables._written import csv_column, csv_vectors, open_csv, read_json_lines, read_lines
 
 _FORMATS = ".npy, .npz, .safetensors, .parquet or .csv"
 _ARRAY, _ZIP = b"\x93NUMPY", b"PK"  # the first bytes of .npy and .npz
@@ -80,7 +80,7 @@ def ids_within(given: str) -> str | None:
 
 
 def read_column(given: str, rows: int | None = None, beside: str = "the vectors", as_text: bool = False) -> Any:
-    """Read one value per row: a 1-D array of .npy or .npz, a column of .csv or .parquet, or the lines of a .txt file.
+    """Read one value per row: a 1-D array of .npy or .npz, a column of .csv, .jsonl or .parquet, or lines of .txt.
 
     Args:
         given: the path. If the file holds several arrays or columns, a colon and the name of one follow.
@@ -107,15 +107,30 @@ def read_column(given: str, rows: int | None = None, beside: str = "the vectors"
         else:
             position = _chosen(path, name, list(table.names), "column")
         values = _as_values(given, csv_column(table, position, as_text))
+    elif kind == ".jsonl":
+        rows_of_file, names = read_json_lines(path)
+        key = names[_chosen(path, name, names, "column")]
+        values = np.fromiter((row.get(key) for row in rows_of_file), object, len(rows_of_file))
     elif kind in (".npy", ".npz"):
         values = np.asarray(_numpy(path, name, 1))
         if values.ndim != 1:
             raise InputError(f"{given} holds an array of shape {values.shape}, expected one value per row")
     else:
-        raise InputError(f"{path} has the suffix {path.suffix!r}, expected .txt, .csv, .parquet, .npy or .npz")
+        raise InputError(f"{path} has the suffix {path.suffix!r}, expected .txt, .csv, .jsonl, .parquet, .npy or .npz")
     if rows is not None and len(values) != rows:
         raise InputError(f"{given} has {len(values)} rows{header}, expected {rows}, as in {beside}")
     return _decoded(given, values)
+
+
+def column_names(path: Path) -> list[str]:
+    """Names of the columns of a .csv, .jsonl or .parquet file; none for files of other kinds."""
+    check_regular_file(path)
+    kind = path.suffix.lower()
+    if kind == ".csv":
+        return list(open_csv(path).names)
+    if kind == ".jsonl":
+        return read_json_lines(path)[1]
+    return list(open_parquet(path).schema_arrow.names) if kind == ".parquet" else []
 
 
 def _as_values(given: str, column: Any) -> Any:

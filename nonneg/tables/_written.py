@@ -1,6 +1,7 @@
-"""Text files: the lines of a .txt file, and CSV with or without a header."""
+"""Text files: the lines of a .txt file, CSV with or without a header, and JSON Lines."""
 
 import csv
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -26,6 +27,24 @@ def read_lines(path: Path) -> Any:
     except UnicodeDecodeError:
         _raise_not_utf8(path, written)
     return np.array(text.removesuffix("\n").split("\n") if text else [], dtype=object)
+
+
+def read_json_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """Read a file with one JSON object per line; return the objects and all their keys. Empty lines are ignored."""
+    rows: list[dict[str, Any]] = []
+    keys: dict[str, None] = {}  # an ordered set
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}, line {number}, is not JSON: {one_line(error)}") from error
+        if not isinstance(row, dict):
+            raise InputError(f"{path}, line {number}, holds a {type(row).__name__}, expected a JSON object")
+        rows.append(row)
+        keys.update(dict.fromkeys(row))
+    return rows, list(keys)
 
 
 def _raise_not_utf8(path: Path, written: bytes) -> NoReturn:

@@ -80,19 +80,18 @@ def train(
         >>> import tempfile
         >>> import numpy as np
         >>> images = np.random.default_rng(0).integers(0, 256, (64, 8, 8), dtype=np.uint8)
-        >>> config = TrainConfig(epochs=1, warmup_epochs=0, batch_size=32, accelerator="cpu")
-        >>> run = train(config, tempfile.mkdtemp(), source=images, progress=False)
+        >>> run = train(TrainConfig(epochs=1, warmup_epochs=0, batch_size=32), tempfile.mkdtemp(), source=images)
         >>> sorted(path.name for path in run.iterdir())
         ['config.toml', 'environment.json', 'log.jsonl', 'model']
     """
     _check_types(config, out, encoder, views, preprocess, loggers)
     config, source = _opened(config, source, encoder, views, preprocess, progress)
-    config = replace(config, batch_size=config.batch_size or len(source))
     classes = _classes(source, config)
     fabric = _fabric(config, [*loggers, *([_board(Path(out))] if tensorboard else [])])
     _check_batch_size(source, config, fabric.world_size)
     path = _path(config, fabric)
     network = new_model(config, source, encoder)
+    source = network.modality.open(source)  # it may read samples in a way that the encoder decides, such as tokens
     memory = needed_memory(source, config, fabric, step_bytes(network, source, config, fabric.world_size))
     # Nothing is written or overwritten before all input has been checked.
     with _open_run(Path(out), config, overwrite, fabric) as run:
@@ -214,7 +213,7 @@ def _describe(session: _Session, memory: str) -> None:
     size = f" of {' x '.join(map(str, shape))}" if shape else ""
     print_line(f"Data: {len(session.source):,} {kind}{size}, {session.feed.where}.")
     for note in session.source.notes:
-        print_line(f"Data: {note}.")
+        print_line(f"Note: {note}.")
     print_line(f"Step: {_PATHS[session.path]}; {config.precision}, {fabric.world_size} x {fabric.device.type}.")
     print_line(f"Memory: {memory}.")
     _describe_time(session)
@@ -315,13 +314,15 @@ def _opened(
             raise InputError(f"views is given with the Source {source.name!r}, expected a map-style dataset")
         modality = config.modality if isinstance(config.modality, Own) else Own()
         source = source_of(source, views, preprocess)
-        return replace(config, modality=modality, data=source.name), source
+        batch_size = config.batch_size or len(source)
+        return replace(config, modality=modality, data=source.name, batch_size=batch_size), source
     if preprocess is not None:
         raise InputError("preprocess is given without views, expected both or neither")
     opened = config.modality.open(config.data if source is None else source, progress=progress)
     # A source that cannot be loaded is an error before anything is written.
     config.modality.load_views(opened, torch.zeros((0, 1), dtype=torch.int64), config.seed, 0, 0)
-    return config if source is None else replace(config, data=opened.name), opened
+    data = config.data if source is None else opened.name
+    return replace(config, data=data, batch_size=config.batch_size or len(opened)), opened
 
 
 def new_model(config: TrainConfig, source: Source, encoder: nn.Module | None = None) -> Model:

@@ -5,10 +5,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from nonneg import metrics
+from nonneg.codes import unit_rows
 from nonneg.errors import InputError
 from nonneg.evaluate import (
+    DECIMALS,
     Figure,
     Part,
     fit_probe,
@@ -64,6 +67,35 @@ def _corruptions(subject: TrainedSubject) -> Iterator[Figure]:
             yield mean_figure(f"corruption_{kind}", layer, f"probe, {kind.replace('_', ' ')}", values)
 
 
+def _partners(subject: TrainedSubject) -> Iterator[Figure]:
+    """Whether a test sample finds its partner among those of all test samples; similarities beside people's scores."""
+    found = subject.model.modality.partners(subject.test_source)
+    if found is None:
+        raise InputError(f"{subject.test_source.name} has no pairs")
+    partners, scores = found
+    others = embed_layers(subject.model, partners)
+    for layer in _LAYERS:
+        first, second = (on_fastest_device(features[layer].codes) for features in (subject.whole, others))
+        for k, key, title in ((1, "recall_at_1", "partner found, R@1"), (10, "mrr_at_10", "partner's rank, MRR@10")):
+            ranks = metrics.mean_reciprocal_rank(first, second, k, reduce=False).cpu().numpy()
+            yield mean_figure(key, layer, title, ranks)
+        if scores is not None:
+            yield _spearman(subject.whole[layer].codes, others[layer].codes, scores, layer)
+
+
+def _spearman(first: Any, second: Any, scores: Any, layer: str) -> Figure:
+    from scipy.stats import spearmanr
+
+    a, b = unit_rows(first), unit_rows(second)
+    cosines = np.asarray(a.multiply(b).sum(axis=1)).ravel() if sp.issparse(a) else (a * b).sum(axis=1)
+    value = float(spearmanr(cosines, scores).statistic)
+    # Fisher's transformation, with the variance of Bonett and Wright for ranks.
+    margin = 1.96 * np.sqrt((1 + value**2 / 2) / max(len(cosines) - 3, 1))
+    low, high = np.tanh(np.arctanh(np.clip(value, -1 + 1e-12, 1 - 1e-12)) + margin * np.array([-1, 1]))
+    variant = f"Spearman: cosine of {len(cosines):,} pairs and their scores"
+    return Figure("spearman", layer, "Spearman with scores", value, DECIMALS, None, (float(low), float(high)), variant)
+
+
 def _augmented(subject: TrainedSubject, epochs: int) -> Iterator[Figure]:
     variant = f"Linear probe by SGD on views: {epochs} epochs"
     for layer in _LAYERS:
@@ -114,6 +146,7 @@ def run_parts(probe_epochs: int, fine_tune_epochs: int) -> dict[str, Part]:
     """Return the parts that need a run and its own data, by name."""
     return {
         "sepin": Part(_sepin),
+        "partners": Part(_partners),
         "corruptions": Part(_corruptions, needs_probe=True),
         "augmented-probe": Part(partial(_augmented, epochs=probe_epochs), needs_probe=True),
         "fine-tuning": Part(partial(_fine_tuning, epochs=fine_tune_epochs), needs_probe=True),

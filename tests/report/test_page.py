@@ -87,3 +87,13 @@ def test_hostile_labels_are_shown_as_text(codes, tmp_path):
 def test_features_without_labels_are_an_error(codes, tmp_path):
     with pytest.raises(InputError, match="features of one have no labels"):
         page(tmp_path, Side("one", "", features(codes, labels=None), LOG, {}))
+
+
+def test_texts_are_shown_instead_of_images(codes, tmp_path):
+    texts = [f"text <{row}>" for row in range(len(codes))]
+    text = page(tmp_path, Side("one", "", features(codes, media=None, texts=texts), LOG, {}))
+    shown = re.findall(r"<li title=\"(.)\"(.*?)dir=\"auto\">text &lt;(\d+)&gt;</li>", text)
+    strongest = np.argsort(-codes, axis=0, kind="stable")[:10]
+    first = int(re.search(r"<b>feature (\d+)</b>", text)[1])
+    assert [int(row) for _, _, row in shown[:10]] == list(strongest[:, first])
+    assert "<img" not in text

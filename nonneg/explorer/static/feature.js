@@ -4,6 +4,7 @@ import { href, forSet } from "./address.js";
 import { ask } from "./api.js";
 import { dataText, element, figure, percent } from "./build.js";
 import { activation } from "./charts.js";
+import { markTiles } from "./marks.js";
 import { naming } from "./naming.js";
 import { count, featureLink, kind, setChoice, strip, tiles, title } from "./pieces.js";
 
@@ -98,7 +99,8 @@ export async function featurePage({ set, overview, number }) {
         live && each.searchable !== false
           && element("p", {}, element("a", { class: "button main", href: search }, "Search with this feature"))),
       naming(set, page, each.can_name && live, update)),
-    live && section(signed ? "Most positive" : "Strongest", null, tiles(set, page.strongest.slice(0, few ? 9 : 18), { size: "rows" })),
+    live && section(signed ? "Most positive" : "Strongest", null, 
+      markTiles(set, number, tiles(set, page.strongest.slice(0, few ? 9 : 18), { size: "rows" }))),
     live && section(signed ? "From most positive to most negative" : "From strong to weak",
       `The ${signed ? "most positive" : "strongest"} ${kind(set)} alone can mislead; these are from each quarter of the active ones.`,
       page.bands.map((some, place) => band(set, signed ? signedTitle(some, place, page.bands) : some.title, some, few))),

@@ -27,6 +27,11 @@ export function kind(set, number = 2) {
   return number === 1 ? name.slice(0, -1) : name;
 }
 
+/** Whether the set was opened with a model that encodes texts. */
+export function encodesTexts(set) {
+  return overview.sets[set].can_encode === "text";
+}
+
 /** A feature's name, hint or number. */
 export function title(caption) {
   return caption.name || caption.hint || `feature ${caption.feature}`;

@@ -3,6 +3,7 @@
 import { go, here, href, isStatic, forSet, redraw } from "./address.js";
 import { ask } from "./api.js";
 import { announce, dataText, element, percent } from "./build.js";
+import { markedText } from "./marks.js";
 import {
   bar, blocksOf, counted, face, featureLink, fullTitle, hits, keyOf, kind, placesOf, setChoice, shareOf, strip, title,
 } from "./pieces.js";
@@ -102,7 +103,7 @@ export async function samplePage({ set, number, parameters }) {
     element("div", { class: "apart" },
       element("div", { class: `whole ${sample.has_picture ? "" : "written"}` }, sample.has_picture
         ? face(set, sample, { large: true })
-        : element("p", { class: "text", dir: "auto" }, page.text ?? sample.id)),
+        : markedText(set, page.text ?? sample.id, page.text ? parts : [])),
       element("div", {},
         element("h2", {}, counted(parts.length, "active feature")),
         parts.length > 0 && !isStatic

@@ -3,6 +3,7 @@
 import { href, forSet } from "./address.js";
 import { send } from "./api.js";
 import { announce, element } from "./build.js";
+import { markedText } from "./marks.js";
 import { counted, hits, kind, placesOf, setChoice, markSmall, title } from "./pieces.js";
 import { partsOf } from "./sample.js";
 
@@ -14,7 +15,7 @@ function encodedInput(set, given, { parts, neighbours }) {
     element("div", { class: "apart" },
       given instanceof Blob
         ? element("div", { class: "whole" }, element("img", { src: URL.createObjectURL(given), alt: "your image", onload: markSmall }))
-        : element("div", { class: "whole written" }, element("p", { class: "text", dir: "auto" }, given)),
+        : element("div", { class: "whole written" }, markedText(set, given, parts)),
       element("div", {}, element("h2", {}, words), partsOf(set, parts))),
     element("h2", {}, "Most similar"),
     neighbours.length
@@ -25,7 +26,7 @@ function encodedInput(set, given, { parts, neighbours }) {
 
 export async function tryPage({ set, overview }) {
   const usable = overview.sets[set].can_encode ? set : overview.sets.findIndex((each) => each.can_encode);
-  if (usable < 0) throw new Error("These features were opened without their model. Open the trained run to try new images.");
+  if (usable < 0) throw new Error("These features were opened without their model. Open the trained run to try new samples.");
   const isText = overview.sets[usable].can_encode === "text";
   const result = element("div");
   let latest = null; // the input that was given last

@@ -10,14 +10,8 @@ from torch import Tensor, nn
 from nonneg.errors import InputError
 from nonneg.extras import import_extra
 from nonneg.messages import one_line
+from nonneg.modalities._transformers import cleaned, from_settings, settings_of
 
-# Removed from a transformers config before it is saved and after it is read: fields that could name code or weights
-# to download, that list classes, or that choose an implementation.
-_DROPPED = re.compile(
-    r"_.*|.*auto_map|.*_implementation|.*quantization.*|(torch_)?dtype|id2label|label2id|num_labels|architectures"
-    r"|.*pretrained.*|backbone(_kwargs)?|trust_remote_code"
-)
-_LARGEST_NUMBER = 2**20  # some configs create a list of this length
 _DEFAULT_SIDE = 224
 
 
@@ -110,12 +104,12 @@ def transformers_encoder(
     try:
         if saved is not None:
             has_pooler = bool(saved.get("pooler", True))
-            settings = _settings(transformers, saved.get("config"))
-            backbone = _from_settings(transformers, settings)
+            settings = settings_of(transformers, saved.get("config"))
+            backbone = from_settings(transformers, settings)
         else:
             found = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
             found = getattr(found, "vision_config", found)  # the image model of CLIP and similar ones
-            settings = _settings(transformers, {"model_type": found.model_type, **found.to_dict()})
+            settings = settings_of(transformers, {"model_type": found.model_type, **found.to_dict()})
             _fit_images(settings, wanted)
             if wanted.pretrained:
                 backbone, report = transformers.AutoModel.from_pretrained(
@@ -129,7 +123,7 @@ def transformers_encoder(
                 # Classifiers are published without the pooler, which would then be random.
                 has_pooler = not any(key.startswith("pooler.") for key in report["missing_keys"])
             else:
-                backbone = _from_settings(transformers, settings)
+                backbone = from_settings(transformers, settings)
         if backbone.main_input_name != "pixel_values":
             raise InputError(f"its input is {backbone.main_input_name}, expected a model of images (pixel_values)")
         if not has_pooler:
@@ -137,31 +131,8 @@ def transformers_encoder(
         width = _width(transformers, settings, wanted, has_pooler)
     except Exception as error:  # as above
         raise InputError(f"encoder {encoder!r} cannot be built: {one_line(error)}") from error
-    description = {"config": _cleaned(settings.to_dict()), "pooler": has_pooler}
+    description = {"config": cleaned(settings.to_dict()), "pooler": has_pooler}
     return PooledTransformer(backbone), width, description
-
-
-def _settings(transformers: Any, content: Any) -> Any:
-    """Create a config object of transformers from an untrusted dictionary."""
-    cleaned = _cleaned(content) if isinstance(content, dict) else {}
-    kind = cleaned.pop("model_type", None)
-    if not isinstance(kind, str) or kind.startswith("timm"):
-        raise InputError(f"its model_type is {kind!r}, expected a vision model of transformers itself")
-    return transformers.AutoConfig.for_model(kind, **cleaned)
-
-
-def _cleaned(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _cleaned(item) for key, item in value.items() if not _DROPPED.fullmatch(str(key))}
-    if isinstance(value, list | tuple):
-        return [_cleaned(item) for item in value]
-    if isinstance(value, int) and abs(value) > _LARGEST_NUMBER:
-        raise InputError(f"its config holds the number {value}, expected at most {_LARGEST_NUMBER}")
-    return value
-
-
-def _from_settings(transformers: Any, settings: Any) -> Any:
-    return transformers.AutoModel.from_config(settings, trust_remote_code=False, dtype=torch.float32)
 
 
 def _fit_images(settings: Any, wanted: Input) -> None:
@@ -184,7 +155,7 @@ def _width(transformers: Any, settings: Any, wanted: Input, has_pooler: bool) ->
     side = getattr(settings, "image_size", None) or wanted.side or _DEFAULT_SIDE
     height, width = side if isinstance(side, list | tuple) else (side, side)
     with torch.device("meta"), torch.no_grad():
-        shadow = _from_settings(transformers, settings)
+        shadow = from_settings(transformers, settings)
         if not has_pooler:
             shadow.pooler = None
         return int(PooledTransformer(shadow).eval()(torch.empty(1, wanted.channels, height, width)).shape[1])

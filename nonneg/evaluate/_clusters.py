@@ -1,0 +1,50 @@
+"""K-means on features, compared with the classes."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
+from sklearn.cluster import KMeans
+from sklearn.metrics import normalized_mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
+
+from nonneg.codes import unit_rows
+from nonneg.errors import InputError
+from nonneg.features import Features
+from nonneg.labels import is_labelled
+
+_STARTS = 10
+
+
+class Clustering(NamedTuple):
+    """Clusters of features beside the classes.
+
+    Attributes:
+        hits: `(labelled samples,)` booleans: which samples are in the cluster of their class.
+        information: mutual information of clusters and classes, normalised to lie between 0 and 1.
+    """
+
+    hits: npt.NDArray[np.bool_]
+    information: float
+
+
+def clustering(features: Features, seed: int = 0) -> Clustering:
+    """Find as many clusters as there are classes, and give each class the cluster that fits best, one to one.
+
+    Example:
+        >>> features = Features(np.repeat(np.eye(2, dtype=np.float32), 5, axis=0), labels=[0] * 5 + [1] * 5)
+        >>> float(clustering(features).hits.mean())
+        1.0
+    """
+    if features.labels is None or not is_labelled(features.labels).any():
+        raise InputError("clustering: the features have no labels")
+    known = is_labelled(features.labels)
+    classes, truth = np.unique(np.asarray(features.labels)[known], return_inverse=True)
+    units = unit_rows(features.codes[known])
+    found = KMeans(len(classes), n_init=_STARTS, random_state=seed).fit_predict(units)
+    counts = contingency_matrix(truth, found)
+    row, column = linear_sum_assignment(counts, maximize=True)
+    cluster_of = np.full(len(classes), -1)
+    cluster_of[row] = np.unique(found)[column]
+    return Clustering(cluster_of[truth] == found, float(normalized_mutual_info_score(truth, found)))

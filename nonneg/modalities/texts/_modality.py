@@ -1,0 +1,199 @@
+"""`Texts`: the modality of texts."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from nonneg.errors import InputError
+from nonneg.modalities._modality import Modality, register
+from nonneg.modalities._source import Source
+from nonneg.modalities.texts._rows import TextRows, text_rows
+from nonneg.modalities.texts._sentence_files import sentence_files
+from nonneg.modalities.texts._tokenizer import Tokenizer, fit_tokenizer
+from nonneg.modalities.texts._views import ViewConfig, dropout_masks, token_views
+from nonneg.modalities.texts.encoders import PREFIX, Pooling, Transformer, pretrained_encoder
+from nonneg.modalities.texts.sources import Columns, open_texts
+
+TRANSFORMER = "transformer"
+
+
+@register
+@dataclass(frozen=True)
+class Texts(Modality):
+    """Texts of any length and alphabet, as tokens.
+
+    The encoder decides the tokenizer: one that comes with it, or one fitted on the training texts. It is saved with the
+    model.
+    """
+
+    name: ClassVar[str] = "texts"
+
+    labels: str = ""
+    """The column of labels, or a file of them; training needs none. Empty for none, as are the next four."""
+    pairs: str = ""
+    """The column of each text's partner, such as its title, or a file of them: the loss compares a text with it."""
+    groups: str = ""
+    """The column of groups, or a file of them: the loss compares a text with another one of its group."""
+    ids: str = ""
+    """The column of ids, or a file of them."""
+    scores: str = ""
+    """The column of the similarity of a text and its partner as people judged it, or a file of them; only measured."""
+    skip_broken: bool = False
+    """Leave out empty texts and those with invalid characters, and record which; otherwise they are an error."""
+    length: Annotated[int, Field(ge=4, le=2**14)] = 64
+    """The largest number of tokens of a text; longer texts are cut, and their number is reported."""
+    vocabulary: Annotated[int, Field(ge=300, le=2**20)] = 8000
+    """The largest number of tokens of a fitted tokenizer."""
+    lowercase: bool = True
+    """Treat upper-case letters as lower-case ones, for a fitted tokenizer."""
+    width: Annotated[int, Field(ge=1, le=2**14)] = 128
+    """Width of the encoder transformer."""
+    depth: Annotated[int, Field(ge=0, le=64)] = 2
+    """Number of layers of the encoder transformer."""
+    heads: Annotated[int, Field(ge=1, le=256)] = 4
+    """Attention heads per layer of the encoder transformer."""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    """Share of channels that each layer of the encoder transformer hides in training, different for each view."""
+    pooling: Pooling = "mean"
+    """How the tokens' vectors become one: their mean, the first token's, or their maximum."""
+    frozen: bool = False
+    """Keep the weights of a transformers: encoder, and train only the projector."""
+    views: ViewConfig = field(default_factory=ViewConfig)
+    """How far a view may differ from its text."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.width % self.heads:
+            raise InputError(f"width is {self.width}, expected a multiple of heads, {self.heads}")
+        if self.pairs and self.groups:
+            raise InputError(f"pairs is {self.pairs!r} and groups is {self.groups!r}, expected at most one of them")
+        if self.scores and not self.pairs:
+            raise InputError(f"scores is {self.scores!r} without pairs, expected the column of partners as well")
+
+    # The tokenizer is part of the encoder's description, not a setting: the encoder decides it.
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer, or None before there is an encoder."""
+        return getattr(self, "_tokenizer", None)
+
+    def open(
+        self, data: Any, split: str = "train", *, skip_broken: bool | None = None, progress: bool = True
+    ) -> Source:
+        if isinstance(data, Source):
+            text_rows(data.samples, data.name)
+            return self._tokenised(data)
+        columns = Columns(self.labels, self.pairs, self.groups, self.ids, self.scores)
+        skip = self.skip_broken if skip_broken is None else skip_broken
+        # Outside training, labels and partners are welcome but not needed.
+        needed = self.tokenizer is None
+        return self._tokenised(open_texts(data, split, columns, skip_broken=skip, need_columns=needed))
+
+    def fitted(self, source: Source) -> Self:
+        """Return a copy that can fit a tokenizer on these texts, if the encoder needs one."""
+        fitted = replace(self)
+        object.__setattr__(fitted, "_source", source)
+        return fitted
+
+    def check_encoder(self, name: str) -> None:
+        if name != TRANSFORMER and (not name.startswith(PREFIX) or name == PREFIX):
+            raise InputError(f"encoder is {name!r}, expected {TRANSFORMER} or {PREFIX}NAME")
+        if self.frozen and name == TRANSFORMER:
+            raise InputError(f"frozen is true with encoder {name!r}, expected false: its weights are new")
+
+    def encoder(self, name: str, saved: Mapping[str, Any] | None = None) -> tuple[nn.Module, int, dict[str, Any]]:
+        self.check_encoder(name)
+        if name != TRANSFORMER:
+            found = pretrained_encoder(name, self.pooling, self.length, self.frozen, saved)
+            object.__setattr__(self, "_tokenizer", found.tokenizer)
+            object.__setattr__(self, "_masks", 0)  # its dropout is its own
+            return found.encoder, found.width, found.description
+        tokenizer = self._saved_tokenizer(saved) if saved is not None else self._fitted_tokenizer()
+        object.__setattr__(self, "_tokenizer", tokenizer)
+        encoder = Transformer(tokenizer.size, self.length, self.width, self.depth, self.heads, self.pooling)
+        return encoder, self.width, {"tokenizer": tokenizer.content}
+
+    def load_views(self, source: Source, rows: Tensor, seed: int, epoch: int, count: int) -> Iterator[Any] | None:
+        """Yield texts with their partners, `(batch, count, longest)`, if the data has pairs or groups."""
+        texts, numbers = text_rows(source.samples, source.name)
+        if not texts.has_partners or count < 2:
+            return None
+        return (torch.from_numpy(texts.views(numbers[batch.numpy()], seed, epoch, count)) for batch in rows)
+
+    def draw_views(
+        self, batch: Tensor, samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype
+    ) -> dict[str, Tensor]:
+        """Return `tokens`, and the masks `dropout` of the encoder transformer."""
+        tokens = batch.transpose(0, 1).flatten(0, 1) if batch.ndim == 3 else batch.repeat(count, 1)
+        view = torch.arange(count, device=batch.device).repeat_interleave(len(batch))
+        samples = samples.repeat(count)
+        tokenizer = self.tokenizer
+        special, mask = ((), None) if tokenizer is None else (tokenizer.special, tokenizer.mask)
+        tokens = token_views(tokens, samples, view, self.views, seed, epoch, special=special, mask=mask)
+        masks = getattr(self, "_masks", 1 + 2 * self.depth)
+        if not self.dropout or not masks:
+            return {"tokens": tokens}
+        drawn = dropout_masks(masks, self.width, self.dropout, seed, epoch, samples, view)
+        return {"tokens": tokens, "dropout": drawn.to(dtype)}
+
+    def inputs(self, batch: Tensor) -> dict[str, Tensor]:
+        return {"tokens": batch}
+
+    def read(self, sample: str | bytes) -> Source:
+        """Return a source of one text."""
+        text = sample.decode("utf-8", "replace") if isinstance(sample, bytes) else sample
+        return self._tokenised(open_texts([text]))
+
+    def preview(self, source: Source, rows: range) -> dict[str, Any]:
+        texts, numbers = text_rows(source.samples, source.name)
+        return {"texts": [texts.texts[row] for row in numbers[rows.start : rows.stop]]}
+
+    def files(self, encoder: nn.Module, projector: nn.Sequential) -> dict[str, bytes]:
+        """Return what `SentenceTransformer(folder)` reads, so that it gives the same codes without nonneg."""
+        tokenizer = self.tokenizer
+        return {} if tokenizer is None else sentence_files(encoder, projector, tokenizer, self.length)
+
+    def with_light_views(self) -> Self:
+        """Use the texts themselves, without partners and dropout."""
+        light = replace(self, views=ViewConfig(), dropout=0.0)
+        object.__setattr__(light, "_tokenizer", self.tokenizer)
+        return light
+
+    def partners(self, source: Source) -> tuple[Source, Any] | None:
+        texts, rows = text_rows(source.samples, source.name)
+        if texts.pairs is None:
+            return None
+        some = texts.take(rows)
+        partners = Source(f"{source.name} partners", TextRows(some.pairs or ()), source.ids)
+        return self._tokenised(partners), some.scores
+
+    def _tokenised(self, source: Source) -> Source:
+        if self.tokenizer is None:
+            return source
+        texts, rows = text_rows(source.samples, source.name)
+        is_whole = len(rows) == len(texts) and np.array_equal(rows, np.arange(len(texts)))
+        tokenised = (texts if is_whole else texts.take(rows)).tokenised(self.tokenizer, self.length)
+        return (
+            source if tokenised is source.samples else replace(source, samples=tokenised, notes=tokenised.all_notes())
+        )
+
+    def _fitted_tokenizer(self) -> Tokenizer:
+        source: Source | None = getattr(self, "_source", None)
+        if source is None:
+            raise InputError("the tokenizer is missing, expected a modality fitted on texts: Texts().fitted(source)")
+        texts, rows = text_rows(source.samples, source.name)
+        some = texts.take(rows)
+        object.__setattr__(self, "_source", None)
+        every = [*some.texts, *(some.pairs or ())]
+        return fit_tokenizer(every, self.vocabulary, self.lowercase, with_cls=self.pooling == "cls")
+
+    def _saved_tokenizer(self, saved: Mapping[str, Any]) -> Tokenizer:
+        content = saved.get("tokenizer")
+        if not isinstance(content, str):
+            raise InputError("its tokenizer is missing, expected the content of a tokenizer.json")
+        return Tokenizer(content)

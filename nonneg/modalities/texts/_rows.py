@@ -1,0 +1,127 @@
+"""`TextRows`: texts with their partners, and their tokens once a tokenizer is known."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from nonneg.errors import InputError
+from nonneg.modalities._random import uniform
+from nonneg.modalities._source import SomeRows
+from nonneg.modalities.texts._tokenizer import Tokenizer, Tokens
+
+_MATES = 2**16  # the stream of random numbers that chooses partners; those of views have small numbers
+
+
+@dataclass(frozen=True, eq=False)
+class TextRows:
+    """The samples of a source of texts: `rows[numbers]` are tokens `(numbers, longest)` int32, -1 after the last one.
+
+    Attributes:
+        texts: one text per row.
+        pairs: the partner of each text, if the data has pairs.
+        groups: `(rows,)` int64, the group of each text, if the data has groups; texts without a group have -1.
+        scores: `(rows,)` float64, how similar each text and its partner are, as people judged, if the data says so.
+        notes: remarks about the data for people.
+        tokenizer: makes the tokens; None until the encoder is known.
+        length: the largest number of tokens of a text.
+        tokens, pair_tokens: of texts and pairs, once there is a tokenizer.
+    """
+
+    texts: Sequence[str]
+    pairs: Sequence[str] | None = None
+    groups: npt.NDArray[np.int64] | None = None
+    scores: npt.NDArray[np.float64] | None = None
+    notes: tuple[str, ...] = ()
+    tokenizer: Tokenizer | None = None
+    length: int = 0
+    tokens: Tokens | None = None
+    pair_tokens: Tokens | None = None
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __getitem__(self, rows: Any) -> npt.NDArray[np.int32]:
+        return self._tokens.padded(np.arange(len(self))[rows], self.width)
+
+    @property
+    def _tokens(self) -> Tokens:
+        if self.tokens is None:
+            raise InputError("the texts have no tokens yet, expected an encoder of texts by name, such as transformer")
+        return self.tokens
+
+    @cached_property
+    def width(self) -> int:
+        """The number of tokens of the longest text or partner."""
+        return max(tokens.longest for tokens in (self._tokens, self.pair_tokens) if tokens is not None)
+
+    @property
+    def has_partners(self) -> bool:
+        """Whether the second view of a text is of another text."""
+        return self.pairs is not None or self.groups is not None
+
+    def tokenised(self, tokenizer: Tokenizer, length: int) -> "TextRows":
+        """Return the same texts with the tokens of this tokenizer."""
+        if self.tokenizer is not None and (self.tokenizer.content, self.length) == (tokenizer.content, length):
+            return self
+        pairs = None if self.pairs is None else tokenizer.encode(self.pairs, length)
+        tokens = tokenizer.encode(self.texts, length)
+        return replace(self, tokenizer=tokenizer, length=length, tokens=tokens, pair_tokens=pairs)
+
+    def all_notes(self) -> tuple[str, ...]:
+        """Return remarks about the data, and how many texts are cut."""
+        cut = sum(tokens.cut for tokens in (self.tokens, self.pair_tokens) if tokens is not None)
+        of = len(self) * (1 if self.pair_tokens is None else 2)
+        longer = f"{cut:,} of {of:,} texts are longer than {self.length:,} tokens and are cut"
+        return (*self.notes, longer) if cut else self.notes
+
+    def take(self, rows: npt.NDArray[np.int64]) -> "TextRows":
+        """Return some of the texts, without tokens."""
+        pairs = None if self.pairs is None else [self.pairs[row] for row in rows]
+        groups = None if self.groups is None else self.groups[rows]
+        scores = None if self.scores is None else self.scores[rows]
+        return TextRows([self.texts[row] for row in rows], pairs, groups, scores, self.notes)
+
+    def views(self, rows: npt.NDArray[np.int64], seed: int, epoch: int, count: int) -> npt.NDArray[np.int32]:
+        """Return each text and its partners, `(rows, count, longest)`; drawn from (seed, epoch, row, view) alone."""
+        views = [self[rows]]
+        for view in range(1, count):
+            if self.pair_tokens is not None:
+                views.append(self.pair_tokens.padded(rows, self.width))
+            else:
+                views.append(self[self._mates(rows, seed, epoch, view)])
+        return np.stack(views, axis=1)
+
+    def _mates(self, rows: npt.NDArray[np.int64], seed: int, epoch: int, view: int) -> npt.NDArray[np.int64]:
+        """Return another row of the same group for each row, or the row itself if it is alone."""
+        order, place, first, size = self._members
+        drawn = uniform(1, seed, epoch, torch.from_numpy(rows), _MATES + view).numpy()[:, 0]
+        steps = 1 + np.floor(drawn * (size[rows] - 1)).astype(np.int64)
+        return order[first[rows] + (place[rows] + steps) % size[rows]]
+
+    @cached_property
+    def _members(self) -> tuple[npt.NDArray[np.int64], ...]:
+        """Return the rows ordered by group; and, of each row, its place in the group, the group's start and size."""
+        assert self.groups is not None
+        alone = self.groups < 0
+        groups = np.where(alone, self.groups.max(initial=-1) + 1 + np.cumsum(alone), self.groups)
+        _, numbers, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        order = np.argsort(numbers, kind="stable")
+        starts = np.cumsum(sizes) - sizes
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order)) - np.repeat(starts, sizes)
+        return order, place, starts[numbers], sizes[numbers]
+
+
+def text_rows(samples: Any, name: str) -> tuple[TextRows, npt.NDArray[np.int64]]:
+    """Return the texts of a source's samples, and the rows of them that the source has."""
+    rows = np.arange(len(samples))
+    while isinstance(samples, SomeRows):
+        samples, rows = samples.whole, samples.rows[rows]
+    if not isinstance(samples, TextRows):
+        raise InputError(f"{name} holds a {type(samples).__name__}, expected texts, as Texts.open returns them")
+    return samples, rows

@@ -1,0 +1,40 @@
+"""Words that switch a feature on are marked in a real browser."""
+
+import pytest
+
+import nonneg
+from nonneg.modalities.texts import Texts, ViewConfig
+from nonneg.training import TrainConfig, train
+from tests.explorer.conftest import settled
+
+STARTS, MIDDLES = ("lost", "stolen", "new", "old"), ("my", "the", "a", "one")
+TEXTS = [f"{start} {middle} 🦊 card" for start in STARTS for middle in MIDDLES]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    pytest.importorskip("tokenizers")
+    modality = Texts(width=16, depth=0, heads=2, vocabulary=300, views=ViewConfig(delete=0.3))
+    sizes = {"batch_size": 16, "epochs": 30, "warmup_epochs": 0, "features": 12, "projector_width": 16}
+    config = TrainConfig(modality=modality, encoder="transformer", accelerator="cpu", **sizes)
+    run = train(config, tmp_path_factory.mktemp("marks") / "run", source=TEXTS, progress=False)
+    nonneg.load(run).embed(TEXTS).save(run.parent / "run.features")
+    return run
+
+
+def test_words_are_marked_in_a_text_in_a_typed_text_and_in_the_strongest_texts(run, serve, visit):
+    address = serve(run)
+    page = visit(address + "/sample/3")
+    page.locator(".whole mark.word").first.wait_for()
+    assert page.locator(".whole .text").inner_text() == TEXTS[3]
+    marked = page.locator("mark.word").all_inner_texts()
+    assert set(marked) <= set(TEXTS[3].split())
+    feature = page.locator(".marking select").input_value()
+    page.goto(f"{address}/feature/{feature}")
+    page.locator(".tiles mark.word").first.wait_for()
+    page.goto(f"{address}/try")
+    settled(page)
+    page.get_by_label("Your text").fill("stolen <b>card</b>")
+    page.get_by_role("button", name="Show its features").click()
+    page.locator(".whole .text").wait_for()
+    assert page.locator(".whole .text").inner_text() == "stolen <b>card</b>"

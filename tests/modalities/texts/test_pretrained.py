@@ -1,0 +1,174 @@
+"""Encoders of transformers and sentence-transformers: trained or frozen, saved whole, without running their code."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import nonneg
+from nonneg.errors import InputError
+from nonneg.modalities.texts import Texts, ViewConfig, fit_tokenizer
+from nonneg.training import TrainConfig, train
+
+pytest.importorskip("tokenizers")
+transformers = pytest.importorskip("transformers")
+spec = importlib.util.spec_from_file_location("two_processes_texts", Path(__file__).parent / "two_processes.py")
+script = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(script)
+TEXTS = script.TEXTS
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A tiny BERT with a tokenizer, as transformers saves it."""
+    place = tmp_path_factory.mktemp("bert")
+    tokenizer = fit_tokenizer(TEXTS, 300, lowercase=True, with_cls=True)
+    reader = transformers.PreTrainedTokenizerFast(tokenizer_file=written(place / "fitted.json", tokenizer.content))
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    settings = transformers.BertConfig(vocab_size=320, max_position_embeddings=32, **sizes)
+    transformers.BertModel(settings).save_pretrained(place)
+    reader.save_pretrained(place)
+    return place
+
+
+def written(path, content):
+    path.write_text(content)
+    return str(path)
+
+
+def config(place, **changes):
+    modality = Texts(length=16, views=ViewConfig(delete=0.3), **changes)
+    return TrainConfig(
+        encoder=f"transformers:{place}",
+        modality=modality,
+        epochs=2,
+        warmup_epochs=0,
+        batch_size=32,
+        features=24,
+        projector_width=24,
+        accelerator="cpu",
+    )
+
+
+def reference(place, text, pooling="mean"):
+    """One text's vector as transformers itself computes it."""
+    model, reader = (
+        kind.from_pretrained(place) for kind in (transformers.AutoModel, transformers.PreTrainedTokenizerFast)
+    )
+    with torch.no_grad():
+        hidden = model.eval()(**reader(text, return_tensors="pt", return_token_type_ids=False)).last_hidden_state[0]
+    return {"mean": hidden.mean(0), "cls": hidden[0], "max": hidden.amax(0)}[pooling].numpy()
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+def test_a_frozen_encoder_keeps_its_vectors_and_only_the_projector_is_trained(folder, tmp_path, pooling):
+    run = train(config(folder, frozen=True, pooling=pooling), tmp_path / "run", source=TEXTS, progress=False)
+    model = nonneg.load(run)
+    vectors = model.embed(TEXTS[:3], "encoder").codes
+    for text, vector in zip(TEXTS, vectors, strict=False):
+        np.testing.assert_allclose(vector, reference(folder, text, pooling), atol=1e-5)
+    start = torch.manual_seed(0) and nonneg.models.Model(model.config).projector
+    assert not torch.equal(model.projector[0].weight, start[0].weight)
+
+
+def test_a_trained_encoder_is_saved_with_its_tokenizer(folder, tmp_path):
+    run = train(config(folder), tmp_path / "run", source=TEXTS, progress=False)
+    model = nonneg.load(run)
+    assert not np.allclose(model.embed(TEXTS[:1], "encoder").codes[0], reference(folder, TEXTS[0]), atol=1e-3)
+    content = json.loads((run / "model" / "config.json").read_text())
+    assert "tokenizer" in content["backbone"] and "auto_map" not in content["backbone"]["config"]
+
+
+def test_a_folder_of_sentence_transformers_decides_the_pooling(folder, tmp_path):
+    place = tmp_path / "sentences"
+    (place / "1_Pooling").mkdir(parents=True)
+    kinds = (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize"))
+    modules = [{"path": path, "type": f"sentence_transformers.models.{kind}"} for path, kind in kinds]
+    (place / "modules.json").write_text(json.dumps(modules))
+    (place / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true}')
+    for file in folder.iterdir():
+        (place / file.name).write_bytes(file.read_bytes())
+    run = train(config(place, frozen=True), tmp_path / "run", source=TEXTS, progress=False)
+    vector = nonneg.load(run).embed(TEXTS[:1], "encoder").codes[0]
+    np.testing.assert_allclose(vector, reference(folder, TEXTS[0], "max"), atol=1e-5)
+    modules.insert(2, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"})
+    (place / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(InputError, match="Dense"):
+        train(config(place), tmp_path / "other", source=TEXTS, progress=False)
+
+
+def test_code_in_a_model_folder_is_never_run(folder, tmp_path):
+    place = tmp_path / "evil"
+    place.mkdir()
+    for file in folder.iterdir():
+        (place / file.name).write_bytes(file.read_bytes())
+    ran = tmp_path / "ran"
+    (place / "evil.py").write_text(f"open({str(ran)!r}, 'w')\nEvil = None\n")
+    settings = json.loads((place / "config.json").read_text())
+    code = {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil", "AutoTokenizer": ["evil.Evil", "evil.Evil"]}
+    (place / "config.json").write_text(json.dumps({**settings, "auto_map": code, "model_type": "evil"}))
+    with pytest.raises(InputError, match="evil"):
+        train(config(place), tmp_path / "run", source=TEXTS, progress=False)
+    assert not ran.exists() and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"vocab_size": 40}, "vocab|tokens|size"), ({"model_type": "t5"}, "t5|encoder")],
+)
+def test_a_model_that_does_not_fit_is_an_error(folder, tmp_path, change, message):
+    place = tmp_path / "other"
+    place.mkdir()
+    settings = transformers.BertConfig(vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
+    transformers.BertModel(settings).save_pretrained(place)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (place / name).write_bytes((folder / name).read_bytes())
+    content = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps({**content, **change}))
+    with pytest.raises(InputError, match=message):
+        train(config(place), tmp_path / "run", source=TEXTS, progress=False)
+
+
+def test_a_length_beyond_the_models_positions_and_a_frozen_new_encoder_are_errors(folder, tmp_path):
+    with pytest.raises(InputError, match="length is 64"):
+        train(config(folder).replace(length=64), tmp_path / "run", source=TEXTS, progress=False)
+    with pytest.raises(InputError, match="frozen is true"):
+        TrainConfig(encoder="transformer", modality=Texts(frozen=True))
+
+
+# The other way
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pooling": "mean"},
+        {"pooling": "cls", "standardise": True},
+        {"pooling": "max", "projector_batch_norm": True, "rectify": "softplus"},
+        {"pooling": "mean", "projector_depth": 1, "rectify": "none"},
+    ],
+    ids=lambda change: change["pooling"],
+)
+def test_sentence_transformers_loads_the_run_and_gives_the_same_codes(tmp_path, change):
+    library = pytest.importorskip("sentence_transformers")
+    settings = script.config().replace(precision="32-true", length=12, epochs=10, **change)
+    run = train(settings, tmp_path / "run", source=TEXTS, progress=False)
+    texts = [*TEXTS, "Ünïcode 日本 🦊", "word " * 40]
+    ours = nonneg.load(run).embed(texts).codes
+    ours = ours.toarray() if hasattr(ours, "toarray") else ours
+    theirs = library.SentenceTransformer(str(run / "model"), device="cpu").encode(texts, show_progress_bar=False)
+    assert np.abs(ours).max() > 0.1
+    np.testing.assert_allclose(theirs, ours, atol=1e-5)
+
+
+def test_sentence_transformers_loads_a_run_of_another_encoder(folder, tmp_path):
+    library = pytest.importorskip("sentence_transformers")
+    run = train(config(folder), tmp_path / "run", source=TEXTS, progress=False)
+    ours = nonneg.load(run).embed(TEXTS).codes
+    ours = ours.toarray() if hasattr(ours, "toarray") else ours
+    theirs = library.SentenceTransformer(str(run / "model"), device="cpu").encode(TEXTS, show_progress_bar=False)
+    np.testing.assert_allclose(theirs, ours, atol=1e-5)

@@ -8,9 +8,10 @@ RELEASE := build/release
 demo: .venv/ready
 	$(BIN)/nonneg demo --overwrite
 
-# Three workers on two cores: many tests wait for processes that they start.
+# Three workers on two cores: many tests wait for processes that they start. One worker per file: what the tests of a
+# file share is made once.
 test: check
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist worksteal -m "not slow and not gpu"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile -m "not slow and not gpu"
 
 check: .venv/ready
 	$(BIN)/ruff check .

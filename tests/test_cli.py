@@ -134,6 +134,7 @@ def test_demo_does_not_overwrite_an_existing_demo_or_other_files(nonneg, tmp_pat
     assert (theirs / "results.json").read_text() == "{}"
 
 
+@pytest.mark.slow  # a whole demo; the others are run in tests/studies
 def test_demo_needs_no_display_and_accepts_any_path(tmp_path):
     out = "runs[bold]x"
     result = run_in_process("demo", "--epochs", "1", "--out", out, cwd=tmp_path, DISPLAY="", MPLBACKEND="TkAgg")

@@ -12,7 +12,7 @@ from nonneg.modalities.images import open_source
 from nonneg.studies import demo
 
 
-@pytest.fixture(scope="module", params=["digits", "shapes"])
+@pytest.fixture(scope="module", params=["digits", pytest.param("shapes", marks=pytest.mark.slow)])
 def finished(request, tmp_path_factory):
     out = tmp_path_factory.mktemp("demo") / request.param
     return request.param, out, demo(data=request.param, out=out, epochs={"digits": 25, "shapes": 2}[request.param])

@@ -31,8 +31,9 @@ test-release: test-slow
 	$(RELEASE)/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(RELEASE)/*.whl
 	cd $(RELEASE) && venv/bin/nonneg demo --epochs 2 && test -s runs/demo/report.html
 
+# Compiling takes most of the time, on the CPU: several workers.
 test-gpu: .venv/ready
-	$(BIN)/pytest -q -m gpu
+	$(BIN)/pytest -q -n 4 -m "gpu and not slow"
 
 # Kills, damaged files and bad input, counted; writes the page.
 reliability: .venv/ready

@@ -53,7 +53,10 @@ class Setting:
         standardise: whether to standardise each feature without rectifying it, for none.
         gelu_gradient: whether the rectifier uses the gradient of gelu, as rep_relu does, instead of that of relu.
         subtract: whether the threshold is subtracted from the values that exceed it.
+        row_ratio: only the largest entries of each row are kept, at most `row_ratio` times as many as a row has on
+            average, `level` times `features`; thresholds then follow the share of entries that are kept; 0: no limit.
         dense: whether to average the loss with that of the standardised values before the rectifier.
+        dense_end: the weight of that loss at the end of training, to which it falls from a half; None: constant.
         also: the share of a second rectifier of the same values, with whose loss to average; 0: none.
         leak_until: the part of training over which the slope below the threshold falls from 1 to 0; 0: no slope.
         encoder_share: also rectify the encoder's output, by this share; 0 for no.
@@ -70,7 +73,9 @@ class Setting:
     standardise: bool = False
     gelu_gradient: bool = False
     subtract: bool = True
+    row_ratio: float = 0.0
     dense: bool = False
+    dense_end: float | None = None
     also: float = 0.0
     leak_until: float = 0.0
     encoder_share: float = 0.0
@@ -88,6 +93,11 @@ class Setting:
         value = self.start ** (1 - done) * self.level**done
         return round(value) if self.rectify == "top_k" else value
 
+    def dense_weight_at(self, progress: float) -> float:
+        """Return the weight of the loss before the rectifier after this part of training, from 0 to 1."""
+        end = 0.5 if self.dense_end is None else self.dense_end
+        return 0.5 + (end - 0.5) * min(1.0, progress / self.until)
+
     def __str__(self) -> str:
         """Return the rectifier in words, as in the table."""
         level, start = f"{self.level:g}", "" if self.start is None else f"{self.start:g} → "
@@ -101,7 +111,9 @@ class Setting:
         text += f" over the first {self.until:.0%}" if self.start is not None else ""
         text += ", gradient of gelu" if self.gelu_gradient else ""
         text += "" if self.subtract else ", threshold not subtracted"
+        text += f", rows at most {self.row_ratio:g} times the mean" if self.row_ratio else ""
         text += ", also the loss before the rectifier" if self.dense else ""
+        text += "" if self.dense_end is None else f" with a weight that falls to {self.dense_end:g}"
         text += f", also the loss at share {self.also:g}" if self.also else ""
         text += f", slope below it 1 → 0 over the first {self.leak_until:.0%}" if self.leak_until else ""
         text += f", encoder output rectified too (share {self.encoder_share:g})" if self.encoder_share else ""
@@ -117,6 +129,10 @@ def _wide(rectify: Any, level: float = 0.0, start: float | None = None, features
 def _plain(level: float, features: int = 2048, gelu_gradient: bool = True, **more: Any) -> Setting:
     """A falling share; without hidden batch norm unless `more` asks for it."""
     return Setting("share", level, 0.5, until=0.8, features=features, gelu_gradient=gelu_gradient, **more)
+
+
+def _fourth(share: float, features: int, temperature: float = 0.2, **more: Any) -> Setting:
+    return _plain(share, features, gelu_gradient=False, dense=True, temperature=temperature, **more)
 
 
 SETTINGS = {
@@ -190,6 +206,23 @@ SETTINGS = {
     "fall0.03-dense-2048-tau0.2": _plain(0.03, gelu_gradient=False, dense=True, temperature=0.2),
     "fall0.03-dense-2048-tau0.4": _plain(0.03, gelu_gradient=False, dense=True, temperature=0.4),
     "fall0.05-dense-tau0.4": _plain(0.05, features=512, gelu_gradient=False, dense=True, temperature=0.4),
+    # The fourth round: temperatures of 0.2 after the rectifier and 0.1 before it.
+    **{
+        f"fall{share}-dense-{features}-{kind}": _fourth(share, features, **more)
+        for share, features in ((0.03, 512), (0.03, 2048), (0.015, 4096), (0.02, 4096), (0.008, 8192))
+        for kind, more in {
+            "plain": {},
+            "rows1": {"row_ratio": 1.0},
+            "rows1-fade": {"row_ratio": 1.0, "dense_end": 0.0},
+            "rows1-tau0.3": {"row_ratio": 1.0, "temperature": 0.3},
+            "fade": {"dense_end": 0.0},
+            "fade0.2": {"dense_end": 0.2},
+            "tau0.3": {"temperature": 0.3},
+        }.items()
+    },
+    "cl-std-4096-tau0.5": Setting("none", features=4096, standardise=True, temperature=0.5),
+    "cl-std-4096": Setting("none", features=4096, standardise=True),
+    "cl-std-4096-tau0.2": Setting("none", features=4096, standardise=True, temperature=0.2),
 }
 
 
@@ -216,6 +249,8 @@ class Rectifier(nn.Module):
         if kind == "top_k":  # nonneg.rectify.top_k needs k on the host; this one does not wait for the device
             smallest = z.detach().sort(1, descending=True).values.gather(1, (level.long() - 1).expand(len(z), 1))
             return F.relu(z) * (z >= smallest)
+        if self.setting.row_ratio:
+            return self._within_rows(z, level)
         if kind == "share" and self.training:
             with torch.no_grad():
                 row = ((1 - level) * len(z)).long().clamp(0, len(z) - 1)
@@ -225,6 +260,17 @@ class Rectifier(nn.Module):
         use_gelu = kind == "rep_relu" or self.setting.gelu_gradient
         y: Tensor = (rep_relu if use_gelu else F.relu)(z - self.threshold)
         return y if leak is None else y + leak * (z - self.threshold).clamp(max=0)
+
+    def _within_rows(self, z: Tensor, share: Tensor) -> Tensor:
+        """Apply the thresholds, keep the largest entries of each row, and move each threshold towards its share."""
+        y = F.relu(z - self.threshold.clone())
+        most = (self.setting.row_ratio * share * z.shape[1]).long().clamp(1, z.shape[1])
+        smallest = y.detach().sort(1, descending=True).values.gather(1, (most - 1).expand(len(z), 1))
+        y = y * (y >= smallest)
+        if self.training:
+            with torch.no_grad():
+                self.threshold.add_((y > 0).float().mean(0) - share)
+        return y
 
 
 class Network(nn.Module):
@@ -253,12 +299,13 @@ class Network(nn.Module):
             z = self.last(self.hidden(h)).float()
         return h, z, self.rectify(z, level, leak)
 
-    def loss(self, h: Tensor, setting: Setting, level: Tensor, leak: Tensor | None) -> Tensor:
+    def loss(self, h: Tensor, setting: Setting, level: Tensor, leak: Tensor | None, dense_weight: Tensor) -> Tensor:
         """Return InfoNCE of the features, averaged with those that the setting adds."""
         _, z, y = self.project(h, level, leak)
         losses = [info_nce(*y.chunk(2), setting.temperature)]
         if setting.dense:
-            losses.append(info_nce(*self.dense(z, level).chunk(2), setting.dense_temperature))
+            dense = info_nce(*self.dense(z, level).chunk(2), setting.dense_temperature)
+            return losses[0].lerp(dense, dense_weight)
         if setting.also:
             also = self.also(z, torch.full_like(level, setting.also))
             losses.append(info_nce(*also.chunk(2), setting.temperature))
@@ -320,8 +367,9 @@ def train(setting: Setting, data: Data, config: TrainConfig, functions: tuple[Ca
             views = draw_views(data.images[samples], samples, config.seed, number, 2, torch.float32)
             slope = max(0.0, 1 - step / steps / setting.leak_until) if setting.leak_until else 0.0
             leak = torch.full((), slope, device=device) if setting.leak_until else None
+            dense_weight = torch.full((), setting.dense_weight_at(step / steps), device=device)
             optimiser.zero_grad()
-            network.loss(encode_views(network.encoder, views), setting, level, leak).backward()
+            network.loss(encode_views(network.encoder, views), setting, level, leak, dense_weight).backward()
             optimiser.step()
     return network.eval()
 

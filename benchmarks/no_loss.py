@@ -25,17 +25,16 @@ from nonneg.modalities import Source
 from nonneg.select import Reconstruction, keep
 from nonneg.training import TrainConfig, adapted, load_recipe, read_log, train
 
-PLAIN = {"share": 0.0, "first_share": 0.0, "dense_weight": 0.0}
+TEMPERATURES = (0.05, 0.1, 0.2, 0.5)
+# What differs from the recipe; names that begin with cl have no rectifier.
 METHODS: dict[str, dict[str, Any]] = {
     "images": {},
-    **{f"cl-{t}": {"rectify": "none", "temperature": t, **PLAIN} for t in (0.05, 0.1, 0.2, 0.5)},
-    **{
-        f"cl-plain-{t}": {"rectify": "none", "temperature": t, "standardise": False, **PLAIN}
-        for t in (0.05, 0.1, 0.2, 0.5)
-    },
-    "relu": {"rectify": "relu", "standardise": False, **PLAIN},
-    **{f"images-{share}": {"share": share} for share in (0.015, 0.02, 0.05)},
+    **{f"cl-{t}": {"temperature": t} for t in TEMPERATURES},
+    **{f"cl-plain-{t}": {"temperature": t, "standardise": False} for t in TEMPERATURES},
+    "relu": {"standardise": False, "share": 0.0, "first_share": 0.0, "first_dense_weight": 0.0},
+    **{f"images-{share}": {"share": share} for share in (0.015, 0.02, 0.05, 0.08)},
     "images-constant": {"first_share": 0.0},
+    "images-both-losses": {"first_dense_weight": 0.0, "dense_weight": 0.5},
 }
 ROWS = {
     "probe_encoder": "linear probe, encoder",
@@ -77,6 +76,7 @@ def run_one(method: str, seed: int, args: argparse.Namespace) -> None:
         return
     given = {"seed": seed, **METHODS[method], **({"epochs": args.epochs} if args.epochs else {})}
     config, sentence = adapted(load_recipe("images").replace(data=args.data, **given), given)
+    config = config.without_rectifier() if method.startswith("cl") else config
     print(f"{name}: {sentence}", flush=True)
     sources = divided(config, args.hold_out)
     train(config, name, source=sources[0], title=name.name)

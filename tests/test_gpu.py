@@ -165,7 +165,7 @@ def test_a_share_is_kept_in_every_path(tmp_path):
         standardise=True,
         first_share=0.5,
         share=0.1,
-        dense_weight=0.5,
+        first_dense_weight=0.5,
         temperature=0.1,
         epochs=20,
         precision="bf16-mixed",

@@ -92,8 +92,7 @@ def with_epochs(config: TrainConfig, epochs: int) -> TrainConfig:
 
 def both_sides(config: TrainConfig) -> dict[str, TrainConfig]:
     """Return the configs of CL and NCL, given that of NCL."""
-    plain = {"rectify": "none", "top_k": 0, "standardise": False, "share": 0.0, "first_share": 0.0, "dense_weight": 0.0}
-    return {"CL": config.replace(**plain), "NCL": config}
+    return {"CL": config.without_rectifier().replace(standardise=False), "NCL": config}
 
 
 def _measure(name: str, run: Path, config: TrainConfig, train: Source, test: Source, folder: Path) -> Outcome:

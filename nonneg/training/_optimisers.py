@@ -122,3 +122,14 @@ def active_share(config: TrainConfig, step: int, steps: int) -> float:
     """
     done = min(1.0, step / (_FALLING * steps))
     return float((config.first_share or config.share) ** (1 - done) * config.share**done)
+
+
+def dense_weight(config: TrainConfig, step: int, steps: int) -> float:
+    """Return the weight of the loss before the rectifier at a step: it falls by the same amount each step.
+
+    That loss is the same for any rotation of the features. Without it at the end, features settle where they are
+    readable, and the encoder keeps what it has learnt.
+    """
+    done = min(1.0, step / (_FALLING * steps))
+    first = config.first_dense_weight or config.dense_weight
+    return first + (config.dense_weight - first) * done

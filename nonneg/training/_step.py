@@ -58,6 +58,7 @@ class Step:
         self.dtype = torch.float64 if config.precision == "64-true" else torch.float32
         self.last_features: Tensor | None = None
         model.modality.to(fabric.device)
+        self.dense_weight = torch.zeros((), dtype=self.dtype, device=fabric.device)
         self.target: Tensor | None = None  # the share of samples on which features are to be active
         for layer in model.projector:
             if isinstance(layer, NonNegative | Standardise):
@@ -70,8 +71,9 @@ class Step:
         self.layers, self.optimiser = fabric.setup(wrapped, optimiser)
         self._run: Callable[[Batch], None] = _Graph(self, layers) if path == "graph" else self._run_eagerly
 
-    def __call__(self, batch: Batch, epoch: int, lr: float, share: float) -> None:
+    def __call__(self, batch: Batch, epoch: int, lr: float, share: float, dense_weight: float) -> None:
         set_learning_rate(self.optimiser, lr)
+        self.dense_weight.fill_(dense_weight)
         if self.target is not None:
             self.target.fill_(share)
         self.epoch.fill_(epoch)
@@ -90,9 +92,10 @@ class Step:
         half = _AUTOCAST.get(config.precision)
         with torch.autocast(self.fabric.device.type, half, enabled=half is not None):
             h, dense, z, head = layers(views)
-        loss, weight = self._loss(z, labels, head, config.temperature), config.dense_weight
-        if weight:
-            loss = (1 - weight) * loss + weight * self._loss(dense, labels, head, config.dense_temperature)
+        loss = self._loss(z, labels, head, config.temperature)
+        if config.first_dense_weight or config.dense_weight:
+            before = self._loss(dense, labels, head, config.dense_temperature)
+            loss = torch.lerp(loss, before, self.dense_weight.to(loss.dtype))
         return Outcome(loss, h.detach(), z.detach(), labels)
 
     def _loss(self, z: Tensor, labels: Tensor | None, head: Tensor | None, temperature: float) -> Tensor:

@@ -16,7 +16,7 @@ ADAPTING = frozenset({"images", "text"})
 _FEWEST_STEPS = 8  # in an epoch
 _SMALLEST_BATCH = 16
 _LEAST_FEATURES = 256
-_SAMPLES_PER_FEATURE = 16
+_SAMPLES_PER_FEATURE = 8
 _LEAST_ACTIVE = 8  # samples on which a feature is to be active
 # Samples that a network sees in training, all epochs together: 100 epochs of CIFAR on a GPU, minutes on two cores.
 _SEEN = {"gpu": 5_000_000, "cpu": 400_000}

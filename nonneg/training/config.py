@@ -67,6 +67,9 @@ class TrainConfig:
     dense_weight: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Weight of the same loss on the features before the rectifier, which keeps the encoder as accurate as without a
     rectifier; the loss on the rectified features has the remaining weight."""
+    first_dense_weight: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """That weight at the start of training, which falls to `dense_weight` over the first 80% of the steps; 0 to start
+    there."""
     dense_temperature: Annotated[float, Field(gt=0)] = 0.1
     """Temperature of that loss before the rectifier, for info_nce and sup_con."""
 
@@ -109,14 +112,23 @@ class TrainConfig:
             raise InputError(f"data is {self.data!r}, expected a path of printable characters")
         if self.rectify_weight and self.loss != "cross_entropy":
             raise InputError(f"rectify_weight is true with loss {self.loss!r}, which has no classifier")
-        if self.dense_weight and (self.rectify == "none" or self.loss == "cross_entropy"):
-            found = f"dense_weight is {self.dense_weight} with rectify {self.rectify!r} and loss {self.loss!r}"
-            raise InputError(f"{found}, expected 0 for rectify none and for cross_entropy")
+        for name in ("dense_weight", "first_dense_weight"):
+            if getattr(self, name) and (self.rectify == "none" or self.loss == "cross_entropy"):
+                found = f"{name} is {getattr(self, name)} with rectify {self.rectify!r} and loss {self.loss!r}"
+                raise InputError(f"{found}, expected 0 for rectify none and for cross_entropy")
+        if 0 < self.first_dense_weight < self.dense_weight:
+            found = f"first_dense_weight is {self.first_dense_weight} with dense_weight {self.dense_weight}"
+            raise InputError(f"{found}, expected 0, or at least dense_weight")
         if self.first_share and not 0 < self.share <= self.first_share:
             found = f"first_share is {self.first_share} with share {self.share}"
             raise InputError(f"{found}, expected 0, or at least a share above 0")
         # A network that cannot be built is reported before any data is read.
         self.model(self.modality, classes=2 if self.loss == "cross_entropy" else 0)
+
+    def without_rectifier(self) -> "TrainConfig":
+        """Return plain contrastive learning with the same other settings, its standardised output included."""
+        off = {"top_k": 0, "share": 0.0, "first_share": 0.0, "dense_weight": 0.0, "first_dense_weight": 0.0}
+        return self.replace(rectify="none", **off)
 
     def model(self, modality: Modality, classes: int, encoder_width: int = 0) -> ModelConfig:
         """Return the model's config for a fitted modality and a classifier of so many classes, 0 for none."""

@@ -22,7 +22,7 @@ from nonneg.processes import launched_processes, on_first_process
 from nonneg.training._checks import check_features_alive, check_finite, check_weights, stop_if
 from nonneg.training._estimate import estimated_seconds, in_words
 from nonneg.training._feed import LoadedViews, needed_memory, open_feed
-from nonneg.training._optimisers import active_share, learning_rate, optimiser_of
+from nonneg.training._optimisers import active_share, dense_weight, learning_rate, optimiser_of
 from nonneg.training._progress import EpochProgress, epoch_progress, print_line
 from nonneg.training._resume import fingerprint, restore_state, save_state
 from nonneg.training._run import BOARD, RunFolder
@@ -141,8 +141,8 @@ def _run(session: _Session, memory: str | None, title: str) -> None:
     steps, warmup = config.epochs * per_epoch, config.warmup_epochs * per_epoch
     if memory is not None:
         _describe(session, memory)
-    share = config.batch_size // fabric.world_size
-    mine = slice(fabric.global_rank * share, (fabric.global_rank + 1) * share)
+    rows = config.batch_size // fabric.world_size
+    mine = slice(fabric.global_rank * rows, (fabric.global_rank + 1) * rows)
     network.train()
     with (
         epoch_progress(config.epochs, done / per_epoch, title, memory is not None) as bar,
@@ -152,7 +152,8 @@ def _run(session: _Session, memory: str | None, title: str) -> None:
             start, first = time.perf_counter(), done % per_epoch
             order = epoch_order(len(session.source), config.seed, epoch)[: per_epoch * config.batch_size]
             for batch in session.feed.batches(order.view(per_epoch, config.batch_size)[first:, mine], epoch):
-                step(batch, epoch, learning_rate(config, done, steps, warmup), active_share(config, done, steps))
+                lr, share = learning_rate(config, done, steps, warmup), active_share(config, done, steps)
+                step(batch, epoch, lr, share, dense_weight(config, done, steps))
                 done += 1
                 bar.move_to(done / per_epoch)
                 stopped = stop.agreed(done)

@@ -22,7 +22,7 @@ def array(path, count, side):
 
 @pytest.mark.parametrize(
     ("samples", "batch_size", "epochs", "features"),
-    [(4, 4, 800, 256), (20, 16, 800, 256), (100, 16, 800, 256), (1000, 64, 400, 256), (6000, 256, 67, 256)],
+    [(4, 4, 800, 256), (20, 16, 800, 256), (100, 16, 800, 256), (1000, 64, 400, 256), (6000, 256, 67, 512)],
 )
 def test_few_images_get_small_batches_and_many_epochs(samples, batch_size, epochs, features, tmp_path):
     config, sentence = adapted(IMAGES.replace(data=array(tmp_path / "x.npy", samples, 8)))

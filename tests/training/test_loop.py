@@ -336,9 +336,10 @@ def test_after_the_shortest_training_features_are_active_on_their_share_of_the_s
 
 def test_a_share_falls_from_the_first_one_over_most_of_training(tmp_path):
     config = load_recipe("digits").replace(
-        epochs=20, warmup_epochs=2, standardise=True, first_share=0.5, share=0.05, features=64
+        epochs=20, warmup_epochs=2, batch_size=64, standardise=True, first_share=0.5, share=0.05, features=64
     )
-    active = [1 - line["sparsity"] for line in read_log(train(config, tmp_path / "run", progress=False))]
+    source = open_source("digits").take(np.arange(512))
+    active = [1 - line["sparsity"] for line in read_log(train(config, tmp_path / "run", source=source))]
     assert 0.3 < active[1] < 0.5 and active[-1] == pytest.approx(0.05, abs=0.01)
     assert all(after < before + 0.01 for before, after in itertools.pairwise(active[1:]))
     assert active[7] == pytest.approx(0.5 * 0.1 ** (7.5 / 16), abs=0.05)  # the same factor each step
@@ -363,3 +364,19 @@ def test_the_loss_before_the_rectifier_has_its_weight(tmp_path):
     plain = loss(base.replace(rectify="none", temperature=0.15), "none")
     for weight in (0.25, 0.75):
         assert losses[weight] == pytest.approx((1 - weight) * losses[0.0] + weight * plain, rel=1e-5)
+
+
+def test_the_loss_before_the_rectifier_fades(tmp_path):
+    """At lr 0 every epoch has the same losses on both sides; only the weight changes, from 0.5 to 0 in four of five."""
+    base = load_recipe("digits").replace(
+        epochs=5, warmup_epochs=0, batch_size=64, lr=1e-12, standardise=True, features=32, precision="64-true"
+    )
+    source = open_source("digits").take(np.arange(64))
+
+    def losses(config, name):
+        return np.array([line["loss"] for line in read_log(train(config, tmp_path / name, source=source))])
+
+    after, before = losses(base, "after"), losses(base.without_rectifier().replace(temperature=0.1), "before")
+    weight = np.array([0.5, 0.375, 0.25, 0.125, 0.0])
+    faded = losses(base.replace(first_dense_weight=0.5), "faded")
+    assert faded == pytest.approx((1 - weight) * after + weight * before, rel=1e-5)

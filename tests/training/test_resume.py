@@ -117,7 +117,7 @@ def test_a_run_killed_before_it_wrote_its_config_starts_over(whole, tmp_path):
 
 
 def test_a_run_with_a_falling_share_resumes_exactly(tmp_path):
-    config = CONFIG.replace(standardise=True, first_share=0.5, share=0.1, dense_weight=0.5)
+    config = CONFIG.replace(standardise=True, first_share=0.5, share=0.1, first_dense_weight=0.5, dense_weight=0.1)
     whole = weights(train(config, tmp_path / "whole", progress=False))
     unfinished(tmp_path / "stopped", config=config)
     assert same(weights(train(config, tmp_path / "stopped", progress=False)), whole)

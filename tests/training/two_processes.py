@@ -53,7 +53,7 @@ RUNS = {
         "standardise": True,
         "first_share": 0.5,
         "share": 0.3,
-        "dense_weight": 0.5,
+        "first_dense_weight": 0.5,
         "optimiser": "sgd",
         "lr": 0.03,
     },

@@ -100,8 +100,9 @@ def test_every_part_of_a_run_is_measured_on_the_gpu(tmp_path):
     assert {key for key, _ in one.figures} >= {"probe", "neighbours", "sepin_at_1", "corruptions", "fine_tuning"}
 
 
+@pytest.mark.slow  # it compiles more than twenty steps
+@pytest.mark.timeout(1800)
 def test_reproduce_runs_several_trainings_in_one_process(tmp_path):
-    # Without the activations: compiling seven more steps takes minutes.
     plan = plan_for(
         "digits", seeds=2, epochs=1, probe_epochs=1, fine_tune_epochs=1, supervised_epochs=1, ablation_epochs=0
     )

@@ -131,8 +131,8 @@ def _plain(level: float, features: int = 2048, gelu_gradient: bool = True, **mor
     return Setting("share", level, 0.5, until=0.8, features=features, gelu_gradient=gelu_gradient, **more)
 
 
-def _fourth(share: float, features: int, temperature: float = 0.2, **more: Any) -> Setting:
-    return _plain(share, features, gelu_gradient=False, dense=True, temperature=temperature, **more)
+def _fourth(share: float, **more: Any) -> Setting:
+    return _plain(share, features=4096, gelu_gradient=False, dense=True, temperature=0.2, **more)
 
 
 SETTINGS = {
@@ -207,21 +207,10 @@ SETTINGS = {
     "fall0.03-dense-2048-tau0.4": _plain(0.03, gelu_gradient=False, dense=True, temperature=0.4),
     "fall0.05-dense-tau0.4": _plain(0.05, features=512, gelu_gradient=False, dense=True, temperature=0.4),
     # The fourth round: temperatures of 0.2 after the rectifier and 0.1 before it.
-    **{
-        f"fall{share}-dense-{features}-{kind}": _fourth(share, features, **more)
-        for share, features in ((0.03, 512), (0.03, 2048), (0.015, 4096), (0.02, 4096), (0.008, 8192))
-        for kind, more in {
-            "plain": {},
-            "rows1": {"row_ratio": 1.0},
-            "rows1-fade": {"row_ratio": 1.0, "dense_end": 0.0},
-            "rows1-tau0.3": {"row_ratio": 1.0, "temperature": 0.3},
-            "fade": {"dense_end": 0.0},
-            "fade0.2": {"dense_end": 0.2},
-            "tau0.3": {"temperature": 0.3},
-        }.items()
-    },
-    "cl-std-4096-tau0.5": Setting("none", features=4096, standardise=True, temperature=0.5),
-    "cl-std-4096": Setting("none", features=4096, standardise=True),
+    "fall0.015-dense-4096": _fourth(0.015),
+    "fall0.02-dense-4096": _fourth(0.02),
+    "fall0.015-dense-4096-rows": _fourth(0.015, row_ratio=1.0),
+    "fall0.015-dense-4096-fade": _fourth(0.015, dense_end=0.0),
     "cl-std-4096-tau0.2": Setting("none", features=4096, standardise=True, temperature=0.2),
 }
 

@@ -2,10 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 RELEASE := build/release
+INSTALL := pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo test check test-slow test-release test-gpu bench reliability clean
 
-demo: .venv/ready
+demo: .venv/demo
 	$(BIN)/nonneg demo --overwrite
 
 # Three workers on two cores: many tests wait for processes that they start. One worker per file: what the tests of a
@@ -42,12 +43,15 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.losses
 	$(BIN)/python -m benchmarks.digits
 
-# torch comes first, so that packages that depend on it use the installed build.
-.venv/ready: pyproject.toml constraints.txt
+# The demo and the tests share .venv; the demo installs no development tools. torch comes first, so that packages that
+# depend on it use the installed build.
+.venv/demo: EXTRAS := train
+.venv/ready: EXTRAS := dev
+.venv/demo .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "nonneg needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,seismic,milvus,text,graphs]'
+	$(BIN)/python -m $(INSTALL) torch
+	$(BIN)/python -m $(INSTALL) -e '.[$(EXTRAS)]'
 	touch $@
 
 clean:

@@ -4,12 +4,14 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from matplotlib import rc_context
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator
-
 from nonneg.durable import write_atomically
 from nonneg.errors import InputError
+from nonneg.extras import needs_extra
+
+with needs_extra("plot", "a plot"):
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, NullLocator
 
 if TYPE_CHECKING:
     from nonneg.select._sweep import Sweep

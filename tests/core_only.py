@@ -10,6 +10,7 @@ EXTRAS = {
     *("lightning_fabric", "torchmetrics", "matplotlib"),
     *("numba", "seismic", "pymilvus", "milvus_lite"),
     *("pandas", "tokenizers", "huggingface_hub", "torch_geometric", "sentence_transformers", "tensorboard"),
+    "PIL",
 }
 
 

@@ -4,7 +4,7 @@ BIN := .venv/bin
 RELEASE := build/release
 INSTALL := pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check test-slow test-release test-gpu bench reliability clean
+.PHONY: demo test check test-slow package test-release test-gpu bench reliability clean
 
 demo: .venv/demo
 	$(BIN)/nonneg demo --overwrite
@@ -23,13 +23,18 @@ check: .venv/ready
 test-slow: .venv/ready
 	$(BIN)/pytest -q -m slow
 
-# Before a release: the slow tests, then the demo from a wheel in a fresh environment.
-test-release: test-slow
+# The sdist, and the wheel that is built from it; then the core alone, in an environment with torch.
+package: .venv/ready
 	rm -rf $(RELEASE)
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(RELEASE) .
+	$(BIN)/python -m build --outdir $(RELEASE) .
+	$(BIN)/python -m twine check --strict $(RELEASE)/nonneg-*
+	$(BIN)/python -m benchmarks.installation $(RELEASE)/*.whl --extras "" --most-packages 25 --most-mb 480
+
+# Before a release: the slow tests and the package, then the demo from the wheel in a fresh environment.
+test-release: test-slow package
 	$(PYTHON) -m venv $(RELEASE)/venv
-	$(RELEASE)/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(RELEASE)/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(RELEASE)/*.whl
+	$(RELEASE)/venv/bin/python -m $(INSTALL) torch
+	$(RELEASE)/venv/bin/python -m $(INSTALL) "$$(echo $(RELEASE)/*.whl)[train]"
 	cd $(RELEASE) && venv/bin/nonneg demo --epochs 2 && test -s runs/demo/report.html
 
 test-gpu: .venv/ready

@@ -24,7 +24,9 @@ def megabytes(environment: Path) -> float:
 
 
 def packages(python: Path) -> set[str]:
-    listed = subprocess.run([python, "-m", "pip", "list", "--format=freeze"], capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        [python, "-m", "pip", "list", "--format=freeze"], capture_output=True, text=True, check=True
+    )
     return {line.split("==")[0] for line in listed.stdout.split()}
 
 

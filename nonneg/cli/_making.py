@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import tyro
 
 from nonneg.cli._checks import reject_options, require_counts, require_paths, require_seed
+from nonneg.cli._help import File, tidied_hint
 from nonneg.cli._output import print_result
 from nonneg.errors import InputError
 from nonneg.processes import launched_processes
@@ -21,6 +22,9 @@ def demo(
     overwrite: bool = False,
 ) -> None:
     """Train CL and NCL side by side on bundled data; print a table and write a report.
+
+    For example:
+        nonneg demo --data shapes --out runs/shapes
 
     Args:
         data: handwritten digits, drawn shapes with known factors, or intents, customers' questions (needs the extra
@@ -50,6 +54,9 @@ def embed(
 ) -> None:
     """Turn data into features with a trained model. Under torchrun, each process embeds a part of the data.
 
+    For example:
+        nonneg embed runs/photos photos/ --out runs/photos.features
+
     Args:
         run: a run's folder, a model's folder, or hub:owner/name.
         data: anything that the model's modality reads; for images digits, shapes, or the path of a folder, tar, Parquet
@@ -78,7 +85,11 @@ def _embedding_options() -> type:
 
     types = get_type_hints(NonNegativeEmbedding.__init__)
     parameters = signature(NonNegativeEmbedding).parameters.values()
-    fields = [(p.name, types[p.name], p.default) for p in parameters if p.name not in ("random_state", "verbose")]
+    fields = [
+        (each.name, tidied_hint(types[each.name], each.default), each.default)
+        for each in parameters
+        if each.name not in ("random_state", "verbose")
+    ]
     options = dataclasses.make_dataclass("EmbeddingOptions", fields, frozen=True)
     options.__doc__ = NonNegativeEmbedding.__doc__
     return options
@@ -87,11 +98,11 @@ def _embedding_options() -> type:
 def convert(
     vectors: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="VECTORS")],
     options: Annotated[Any, tyro.conf.arg(name="", constructor_factory=_embedding_options)],
-    pairs: str | None = None,
-    labels: str | None = None,
-    ids: str | None = None,
-    texts: str | None = None,
-    media: str | None = None,
+    pairs: File = None,
+    labels: File = None,
+    ids: File = None,
+    texts: File = None,
+    media: Annotated[str | None, tyro.conf.arg(metavar="FOLDER")] = None,
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
     seed: int = 0,
     classify: bool = False,
@@ -103,6 +114,9 @@ def convert(
     """Turn existing vectors into sparse non-negative codes. An unfinished run is resumed.
 
     Files are given as a path, or as path:name if a file holds several arrays or columns (news.npz:title).
+
+    For example:
+        nonneg convert news.npz:description --labels news.npz:label --texts news.csv:text --out runs/news
 
     Args:
         vectors: a .npy, .npz, .safetensors, .parquet or .csv file.

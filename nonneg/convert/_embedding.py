@@ -37,7 +37,7 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, He
     Args:
         n_components: number of features.
         max_active: maximum number of active features per sample; None for no limit.
-        temperature: temperature of the vectors' similarities; None chooses the one at which a sample has about 25
+        temperature: temperature of the vectors' similarities; by default the one at which a sample has about 25
             neighbours in a batch of 512.
         supervised: treat samples with the same label as positives. Otherwise labels do not affect the fit.
         positive_share: weight of the known positives in a sample's neighbourhood, from 0 to 1.

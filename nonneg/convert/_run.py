@@ -163,7 +163,7 @@ def _resume(run: RunFolder, fit: Fit) -> list[Tensor]:
 
 def _embedded(embedding: NonNegativeEmbedding, given: Inputs, vectors: str, out: Path) -> Features:
     return Features(
-        embedding.transform(given.vectors),
+        embedding.encode(given.vectors),
         ids=given.ids,
         labels=given.labels,
         label_names=given.label_names,

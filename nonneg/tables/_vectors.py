@@ -120,6 +120,26 @@ def arrow_vectors(column: Any, name: str = "the column") -> Any:
     return values.to_numpy(zero_copy_only=False).reshape(len(column), -1)
 
 
+def as_column(values: Any) -> Any:
+    """Convert a Series of lists or arrays, from pandas or polars, to an Arrow column; return anything else as it is.
+
+    Example:
+        >>> as_column(np.array([[1.0, 2.0], None], dtype=object)).type
+        ListType(list<item: double>)
+    """
+    if len(getattr(values, "shape", ())) != 1:
+        return values
+    if hasattr(values, "to_arrow"):
+        return values.to_arrow()
+    is_nested = values.dtype == object and any(isinstance(each, list | tuple | np.ndarray) for each in values[:1])
+    if not is_nested:
+        return values
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InputError(f"the column cannot be read as vectors: {one_line(error)}") from error
+
+
 def as_floats(vectors: Any, dtype: type = np.float32) -> Any:
     """Convert to float32, or another type; rows outside its range are divided by their largest entry.
 

@@ -108,6 +108,7 @@ def convert(
     classify: bool = False,
     overwrite: bool = False,
     compare: bool = False,
+    sweep: bool = False,
     seeds: int = 1,
     train_rows: int | None = None,
 ) -> None:
@@ -126,13 +127,16 @@ def convert(
         ids: one unique id per row.
         texts: one text per row, for browsing and searching.
         media: a folder of images, named by the ids, or as many as there are rows, in the order of their names.
-        out: the run's folder; by default runs/ and the name of the vectors. Features are written next to it.
+        out: the run's folder; by default runs/ and the name of the vectors. Features are written next to it. With
+            --sweep a .png, .svg or .pdf file for the picture.
         seed: seed of the start, the order of the rows and the noise.
         classify: also fit a classifier on the codes and labels; nonneg explore then shows its predictions.
         overwrite: replace an earlier run and its features.
         compare: write nothing; print a table that compares this with other methods on the same held-out rows.
+        sweep: write no run; fit a quarter, half, once and twice --n-components and --max-active, print what each size
+            costs and brings on held-out rows, and recommend one.
         seeds: with --compare: number of seeds, from --seed on.
-        train_rows: with --compare: number of rows to fit on; by default 80%.
+        train_rows: with --compare or --sweep: number of rows to fit on; by default 80%.
     """
     require_seed(seed)
     require_paths((vectors, pairs, labels, ids, texts, media))
@@ -144,11 +148,19 @@ def convert(
     files: dict[str, Any] = {"pairs": pairs, "labels": labels}
     writing: dict[str, Any] = {"ids": ids, "texts": texts, "media": media, "out": out}
     writing |= {"classify": classify or None, "overwrite": overwrite or None}
-    if compare:
+    if compare and sweep:
+        raise InputError("--compare and --sweep are both given, expected one of them")
+    if sweep:
+        plotting = {name: writing.pop(name) for name in ("out", "overwrite")}
+        reject_options({f"--{name}": value for name, value in (writing | {"pairs": pairs}).items()}, "without --sweep")
+        reject_options({"--seeds": None if seeds == 1 else seeds}, "with --compare")
+        _sweep(vectors, labels, plotting, options, seed, train_rows)
+    elif compare:
         reject_options({f"--{name}": value for name, value in writing.items()}, "without --compare")
         _compare(vectors, files, options, range(seed, seed + seeds), train_rows)
     else:
-        reject_options({"--seeds": None if seeds == 1 else seeds, "--train-rows": train_rows}, "with --compare")
+        unused = {"--seeds": None if seeds == 1 else seeds, "--train-rows": train_rows}
+        reject_options(unused, "with --compare or --sweep")
         _convert(vectors, files | {name: value for name, value in writing.items() if value}, options, seed)
 
 
@@ -168,3 +180,16 @@ def _compare(vectors: str, files: dict[str, Any], options: Any, seeds: range, tr
     require_counts({"--seeds": len(seeds)})
     embedding = NonNegativeEmbedding(**vars(options), random_state=seeds[0])
     print_result(compare_files(vectors, **files, embedding=embedding, seeds=seeds, train_rows=train_rows))
+
+
+def _sweep(
+    vectors: str, labels: str | None, plotting: dict[str, Any], options: Any, seed: int, train_rows: int | None
+) -> None:
+    from nonneg.convert import NonNegativeEmbedding
+    from nonneg.studies import sweep_sizes_of_file
+
+    settings: dict[str, Any] = {"embedding": NonNegativeEmbedding(**vars(options)), "seed": seed}
+    out, overwrite = plotting["out"], bool(plotting["overwrite"])
+    print_result(sweep_sizes_of_file(vectors, labels, out, overwrite, train_rows=train_rows, **settings))
+    if out is not None:
+        print(f"Drawn: {out}")

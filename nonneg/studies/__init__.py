@@ -8,6 +8,7 @@ from nonneg.studies._comparison import Comparison
 from nonneg.studies._diagnosis import Conversion, Diagnosis, FeatureStatistics, Finding
 from nonneg.studies._doctor import diagnose, examine
 from nonneg.studies._plan import Plan, plan_for
+from nonneg.studies._sizes import Size, Sizes, sweep_sizes, sweep_sizes_of_file
 from nonneg.studies._theory import print_theory
 from nonneg.studies._word_counts import tf_idf
 
@@ -23,6 +24,8 @@ __all__ = [
     "Finding",
     "Outcome",
     "Plan",
+    "Size",
+    "Sizes",
     "compare",
     "compare_files",
     "demo",
@@ -31,6 +34,8 @@ __all__ = [
     "plan_for",
     "print_theory",
     "reproduce",
+    "sweep_sizes",
+    "sweep_sizes_of_file",
     "tf_idf",
 ]
 

@@ -120,7 +120,7 @@ def convert(
         nonneg convert news.npz:description --labels news.npz:label --texts news.csv:text --out runs/news
 
     Args:
-        vectors: a .npy, .npz, .safetensors, .parquet or .csv file.
+        vectors: a .npy, .npz, .safetensors, .parquet, .arrow, .feather or .csv file.
         options: the parameters of NonNegativeEmbedding.
         pairs: vectors of the same shape; row i of both are two views of the same thing.
         labels: one label per row, in a .txt, .csv, .parquet, .npy or .npz file.

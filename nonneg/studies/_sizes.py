@@ -128,10 +128,10 @@ class Sizes:
         given, chosen = self.protocol, self.recommended
         raw = "" if self.raw_probe is None else f" The probe on the vectors themselves is {self.raw_probe:.1%}."
         rule = "5 points of neighbours" + (" and 1 point of the probe" if self.raw_probe is not None else "")
+        fitted = f"Fitted on {given['train_rows']:,} rows, {given['max_iter']:,} steps each, and measured on"
         return (
             f"Recommended: --n-components {chosen.n_components} --max-active {chosen.max_active}, the fewest bytes"
-            f" within {rule} of the best.{raw} Fitted on {given['train_rows']:,} rows, {given['max_iter']:,} steps each, and"
-            f" measured on {given['test_rows']:,} others; seed {given['seed']}."
+            f" within {rule} of the best.{raw} {fitted} {given['test_rows']:,} others; seed {given['seed']}."
         )
 
 

@@ -2,10 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 RELEASE := build/release
+INSTALL := pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check test-slow test-release test-gpu bench reliability clean
+.PHONY: demo test check test-slow package test-release test-gpu bench reliability clean
 
-demo: .venv/ready
+demo: .venv/demo
 	$(BIN)/nonneg demo --overwrite
 
 # Three workers on two cores: many tests wait for processes that they start. One worker per file: what the tests of a
@@ -22,13 +23,18 @@ check: .venv/ready
 test-slow: .venv/ready
 	$(BIN)/pytest -q -m slow
 
-# Before a release: the slow tests, then the demo from a wheel in a fresh environment.
-test-release: test-slow
+# The sdist, and the wheel that is built from it; then the core alone, in an environment with torch.
+package: .venv/ready
 	rm -rf $(RELEASE)
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(RELEASE) .
+	$(BIN)/python -m build --outdir $(RELEASE) .
+	$(BIN)/python -m twine check --strict $(RELEASE)/nonneg-*
+	$(BIN)/python -m benchmarks.installation $(RELEASE)/*.whl --extras "" --most-packages 25 --most-mb 480
+
+# Before a release: the slow tests and the package, then the demo from the wheel in a fresh environment.
+test-release: test-slow package
 	$(PYTHON) -m venv $(RELEASE)/venv
-	$(RELEASE)/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(RELEASE)/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(RELEASE)/*.whl
+	$(RELEASE)/venv/bin/python -m $(INSTALL) torch
+	$(RELEASE)/venv/bin/python -m $(INSTALL) "$$(echo $(RELEASE)/*.whl)[train]"
 	cd $(RELEASE) && venv/bin/nonneg demo --epochs 2 && test -s runs/demo/report.html
 
 # Compiling takes most of the time, on the CPU: several workers.
@@ -43,12 +49,15 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.losses
 	$(BIN)/python -m benchmarks.digits
 
-# torch comes first, so that packages that depend on it use the installed build.
-.venv/ready: pyproject.toml constraints.txt
+# The demo and the tests share .venv; the demo installs no development tools. torch comes first, so that packages that
+# depend on it use the installed build.
+.venv/demo: EXTRAS := train
+.venv/ready: EXTRAS := dev
+.venv/demo .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "nonneg needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,seismic,milvus,text,graphs]'
+	$(BIN)/python -m $(INSTALL) torch
+	$(BIN)/python -m $(INSTALL) -e '.[$(EXTRAS)]'
 	touch $@
 
 clean:

@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nonneg import losses, metrics, search, select, theory
+    from nonneg import losses, metrics, search, select, stores, theory
     from nonneg.convert import NonNegativeClassifier, NonNegativeEmbedding, NonNegativePair
     from nonneg.errors import InputError
     from nonneg.explorer import explore
@@ -33,6 +33,7 @@ __all__ = [
     "metrics",
     "search",
     "select",
+    "stores",
     "theory",
     "train",
 ]

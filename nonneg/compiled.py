@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-import numba
+from nonneg.extras import needs_extra
+
+with needs_extra("search", "searching"):
+    import numba
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 import sys
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -24,17 +25,19 @@ def environment(device: torch.device) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "platform": platform.platform(),
         "python": platform.python_version(),
-        "packages": {"nonneg": ours, **{name: _version(name) for name in _PACKAGES}},
+        "packages": {"nonneg": ours, **_versions()},
         "commit": _commit(),
         "command": ["nonneg" if program == "__main__.py" else program, *sys.argv[1:]],
     }
 
 
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "unknown"
+def _versions() -> dict[str, str]:
+    """Return the versions of those packages that are installed."""
+    found = {}
+    for name in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def _commit() -> str:

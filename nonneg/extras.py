@@ -1,27 +1,50 @@
-"""Optional packages, which are installed by extras such as `nonneg[timm]`."""
+"""Optional packages, which are installed by extras such as `nonneg[page]`."""
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from nonneg.errors import InputError
 from nonneg.messages import one_line
 
 
-def import_extra(package: str, needed_for: str, extra: str | None = None) -> Any:
-    """Import an optional package.
+@contextmanager
+def needs_extra(extra: str, needed_for: str, package: str = "a package") -> Iterator[None]:
+    """Import optional packages in this context.
 
     Args:
-        package: the module to import.
-        needed_for: what needs it, for the error message.
-        extra: the extra that installs it, if it has another name.
+        extra: the extra that installs them.
+        needed_for: what needs them, for the error message.
+        package: the name of the package, for the error message, if there is only one.
 
     Raises:
-        InputError: if it cannot be imported, with the command that installs it.
+        InputError: if one cannot be imported, with the command that installs it.
+
+    Example:
+        >>> with needs_extra("page", "nonneg explore"):
+        ...     import no_such_package
+        Traceback (most recent call last):
+        nonneg.errors.InputError: nonneg explore needs a package that cannot be imported (No module named \
+'no_such_package'): pip install 'nonneg[page]'
     """
     try:
-        return importlib.import_module(package)
+        yield
+    except InputError:
+        raise
     except Exception as error:  # a package built for another torch, for example, raises RuntimeError
         raise InputError(
-            f"{needed_for!r} needs the package {package}, which cannot be imported ({one_line(error)}):"
-            f" pip install 'nonneg[{extra or package}]'"
+            f"{needed_for} needs {package} that cannot be imported ({one_line(error)}): pip install 'nonneg[{extra}]'"
         ) from error
+
+
+def import_extra(package: str, needed_for: str, extra: str | None = None) -> Any:
+    """Import an optional package by name; `extra` is the extra that installs it, if it has another name."""
+    with needs_extra(extra or package, repr(needed_for), f"the package {package}"):
+        return importlib.import_module(package)
+
+
+def is_installed(package: str) -> bool:
+    """Return whether an optional package is installed; it is not imported."""
+    return find_spec(package) is not None

@@ -17,7 +17,7 @@ import torch
 
 import nonneg as package
 from nonneg import Features, studies
-from nonneg.cli._commands import demo, doctor, embed, explore, measure, train
+from nonneg.cli._commands import GROUPS, demo, doctor, embed, explore, measure, train
 from nonneg.models import embed_data
 from nonneg.training import load_recipe, read_log, recipes
 
@@ -284,7 +284,46 @@ def test_options_have_the_defaults_of_the_python_function(command, function):
 def test_options_of_convert_have_the_defaults_of_the_estimator(nonneg):
     shown = " ".join(nonneg("convert", "--help").stdout.replace("│", " ").split())
     for name, parameter in inspect.signature(package.NonNegativeEmbedding).parameters.items():
-        if name not in ("random_state", "verbose"):
+        if name not in ("random_state", "verbose") and parameter.default not in (None, False):
             option = name.replace("_", "-")
-            pattern = rf"--{option}(?:, --no-{option})? (?:(?! --).)*\(default: {parameter.default}\)"
+            pattern = rf"--{option} (?:(?! --).)*\(default: {parameter.default}\)"
             assert re.search(pattern, shown), name
+
+
+COMMANDS = [name for commands in GROUPS.values() for name in commands]
+
+
+def test_help_lists_every_command_once_in_groups(nonneg):
+    shown = nonneg("--help").stdout
+    listed = re.findall(r"^  ([a-z]+)  ", shown, re.MULTILINE)
+    assert listed == COMMANDS and len(set(listed)) == len(listed)
+    for group in GROUPS:
+        assert f"\n\n{group}\n" in shown
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_has_an_example_with_its_own_options_and_no_noise(nonneg, name):
+    shown = nonneg(name, "--help").stdout
+    example = re.search(rf"For example:\n +nonneg {name} (.*)", shown)[1]
+    text = shown if name != "train" else shown + nonneg("train", "images", "--help").stdout
+    for option in re.findall(r"--[a-z-]+", example):
+        assert f"{option} " in text.replace(example, "")
+    assert "{None}" not in shown and "default: None" not in shown and "default: False" not in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["serach", "x.features"], "search"),
+        (["search", "--liek", "3", "x.features"], "--like"),
+        (["convert", "x.npy", "--max_activ", "3"], "--max-active"),
+        (["train", "digits", "--epoch", "3"], "--epochs"),
+    ],
+)
+def test_a_mistyped_command_or_option_is_answered_with_the_one_meant(nonneg, arguments, meant):
+    assert f"did you mean {meant}?" in rejection(nonneg(*arguments))
+
+
+def test_a_command_must_be_given_and_an_unlike_one_gets_no_suggestion(nonneg):
+    assert "--help" in rejection(nonneg())
+    assert "did you mean" not in rejection(nonneg("xyzzy"))

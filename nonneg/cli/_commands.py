@@ -1,17 +1,17 @@
 """All commands by name, and the choice between them. Heavy imports wait until a command runs."""
 
 import dataclasses
-import io
+import functools
 import re
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
 from nonneg import __version__
+from nonneg.cli._help import overview, parse, suggestion
 from nonneg.cli._judging import doctor, match, measure, reproduce, select, theory, verify
 from nonneg.cli._making import convert, demo, embed
 from nonneg.cli._using import explore, export, index, search
@@ -24,6 +24,9 @@ def train(recipe: Annotated[str, tyro.conf.Positional]) -> None:
 
     Every field can be set: see nonneg train images --help.
 
+    For example:
+        nonneg train images --data photos/ --out runs/photos
+
     Args:
         recipe: images, text, graph, digits, shapes, cifar10, cifar100, imagenet100, cifar10-supervised,
             cifar100-supervised, imagenet100-supervised, or the path of a TOML file.
@@ -31,23 +34,15 @@ def train(recipe: Annotated[str, tyro.conf.Positional]) -> None:
     _train(recipe, [])
 
 
-_COMMANDS: dict[str, Callable[..., Any]] = {
-    "demo": demo,
-    "train": train,
-    "embed": embed,
-    "convert": convert,
-    "measure": measure,
-    "doctor": doctor,
-    "select": select,
-    "search": search,
-    "index": index,
-    "match": match,
-    "explore": explore,
-    "export": export,
-    "reproduce": reproduce,
-    "theory": theory,
-    "verify": verify,
+GROUPS: dict[str, dict[str, Callable[..., Any]]] = {
+    "Start": {"demo": demo},
+    "Make features": {"convert": convert, "train": train, "embed": embed},
+    "Look at them": {"explore": explore, "export": export, "search": search, "index": index},
+    "Measure and choose": {"doctor": doctor, "measure": measure, "match": match, "select": select},
+    "Check": {"reproduce": reproduce, "theory": theory, "verify": verify},
 }
+_COMMANDS = {name: command for commands in GROUPS.values() for name, command in commands.items()}
+_DESCRIPTION = "Features people can read: non-negative, sparse, one meaning each."
 
 
 def _train(recipe: str, arguments: list[str]) -> None:
@@ -65,6 +60,9 @@ def _train(recipe: str, arguments: list[str]) -> None:
     ) -> tuple[Any, ...]:
         """Train and write a run. An unfinished run in that folder is resumed. The prefix modality. may be omitted.
 
+        For example:
+            nonneg train images --data photos/ --epochs 50 --image-size 64
+
         Args:
             config: the recipe.
             out: the run's folder.
@@ -74,7 +72,7 @@ def _train(recipe: str, arguments: list[str]) -> None:
         return config, out, overwrite, tensorboard
 
     arguments = _with_prefix(arguments, start.modality)
-    config, out, overwrite, tensorboard = _parse(settings, f"nonneg train {recipe}", arguments)
+    config, out, overwrite, tensorboard = parse(settings, f"nonneg train {recipe}", arguments, both_flags=True)
     is_first = launched_processes().is_first
     if recipe in ADAPTING:
         config, sentence = adapted(config, _names_given(arguments), progress=is_first)
@@ -83,20 +81,6 @@ def _train(recipe: str, arguments: list[str]) -> None:
     folder = run_training(config, out, overwrite=overwrite, tensorboard=tensorboard)
     if is_first:
         print(f"Trained: {folder}")
-
-
-def _parse(function: Callable[..., Any], prog: str, arguments: list[str]) -> Any:
-    """Call a function with parsed arguments; a value that a nested config rejects is an `InputError`, as any other."""
-    messages = io.StringIO()
-    try:
-        with redirect_stderr(messages):
-            return tyro.cli(function, prog=prog, args=arguments)
-    except SystemExit as stopped:
-        rejected = stopped.__context__ and stopped.__context__.__context__  # tyro shows it in a box and exits
-        if isinstance(rejected, InputError):
-            raise rejected from None
-        sys.stderr.write(messages.getvalue())
-        raise
 
 
 def _with_prefix(arguments: list[str], modality: Any) -> list[str]:
@@ -115,10 +99,27 @@ def _names_given(arguments: list[str]) -> set[str]:
 
 def run(arguments: list[str]) -> None:
     """Run a command line."""
-    if arguments == ["--version"]:
+    name, rest = arguments[0] if arguments else "", arguments[1:]
+    if name == "--version" and not rest:
         print(f"nonneg {__version__}")
-    elif arguments[:1] == ["train"] and len(arguments) > 1 and not arguments[1].startswith("-"):
-        _train(arguments[1], arguments[2:])
+    elif name in ("-h", "--help"):
+        print(overview(_DESCRIPTION, GROUPS))
+    elif name not in _COMMANDS:
+        found = f"there is no command {name!r}" if name else "no command is given"
+        raise InputError(f"{found}, expected one that nonneg --help lists{suggestion(name, _COMMANDS)}")
+    elif name == "train" and rest and not rest[0].startswith("-"):
+        _train(rest[0], rest[1:])
     else:
-        description = "Features people can read: non-negative, sparse, one meaning each."
-        tyro.extras.subcommand_cli_from_dict(_COMMANDS, prog="nonneg", description=description, args=arguments)
+        _bound(name, rest)()
+
+
+def _bound(name: str, arguments: list[str]) -> Callable[[], Any]:
+    """Return a command with its arguments; it is called later, where standard error is not redirected."""
+    command = _COMMANDS[name]
+
+    @functools.wraps(command)
+    def bind(*values: Any, **named: Any) -> Any:
+        return functools.partial(command, *values, **named)
+
+    bound: Callable[[], Any] = parse(bind, f"nonneg {name}", arguments)
+    return bound

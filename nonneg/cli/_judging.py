@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from nonneg.cli._checks import reject_options, require_paths, require_seed
+from nonneg.cli._help import File
 from nonneg.cli._output import print_result
 from nonneg.errors import InputError
 
@@ -27,8 +28,8 @@ _By = Literal[
 def measure(
     subjects: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FEATURES_OR_RUN")],
     train: tuple[str, ...] = (),
-    labels: str | None = None,
-    train_labels: str | None = None,
+    labels: File = None,
+    train_labels: File = None,
     data: str | None = None,
     parts: tuple[str, ...] = (),
     transfer_to: tuple[str, ...] = (),
@@ -39,6 +40,9 @@ def measure(
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
 ) -> None:
     """Measure features or runs side by side, with error bars and chance floors.
+
+    For example:
+        nonneg measure runs/cl runs/ncl --names CL NCL --out table.md
 
     Args:
         subjects: trained runs, features folders or files of vectors, one column each; runs with different seeds share
@@ -86,7 +90,7 @@ def measure(
 
 def doctor(
     subject: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="VECTORS_OR_RUN")],
-    labels: str | None = None,
+    labels: File = None,
     n_components: int | None = None,
     max_active: int | None = 32,
     max_iter: int = 600,
@@ -94,6 +98,9 @@ def doctor(
     json: bool = False,
 ) -> None:
     """Say what is wrong with an embedding's features, and whether non-negativity would help or hurt.
+
+    For example:
+        nonneg doctor news.npz:description --labels news.npz:label
 
     Args:
         subject: a file of vectors, a features folder, or a run.
@@ -125,6 +132,9 @@ def select(
     overwrite: bool = False,
 ) -> None:
     """Keep fewer features; or, with --test, compare all selectors and write only a plot.
+
+    For example:
+        nonneg select runs/news.features --keep 256 --by reconstruction
 
     Args:
         features: a features folder, or a run with features next to it.
@@ -169,6 +179,9 @@ def match(
     overwrite: bool = False,
 ) -> None:
     """Match features of the same samples across seeds, models and retrainings.
+
+    For example:
+        nonneg match runs/a.features runs/b.features --carry-names --out runs/b-named.features
 
     Args:
         features: two or more features folders, or runs with features next to them; all are matched to the first.
@@ -218,6 +231,9 @@ def reproduce(
 
     The default numbers depend on the recipe: digits takes minutes on a laptop.
 
+    For example:
+        nonneg reproduce digits --seeds 2 --out runs/reproduce-digits --page digits.md
+
     Args:
         recipe: the recipe to train.
         data: path of the images; digits are bundled.
@@ -258,6 +274,9 @@ def reproduce(
 def theory(seed: int = 0) -> None:
     """Check the theorems numerically; exit code 1 if one fails.
 
+    For example:
+        nonneg theory --seed 1
+
     Args:
         seed: seed of the population and the random starts.
     """
@@ -269,6 +288,9 @@ def theory(seed: int = 0) -> None:
 
 def verify(folder: Annotated[Path, tyro.conf.Positional]) -> None:
     """Verify the integrity of features, an index, a run or a model by their stored hashes.
+
+    For example:
+        nonneg verify runs/news.features
 
     Args:
         folder: the folder to read.

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import tyro
 
 from nonneg.cli._checks import reject_options, require_counts, require_paths, require_seed
+from nonneg.cli._help import File, tidied_hint
 from nonneg.cli._output import print_result
 from nonneg.errors import InputError
 from nonneg.processes import launched_processes
@@ -21,6 +22,9 @@ def demo(
     overwrite: bool = False,
 ) -> None:
     """Train CL and NCL side by side on bundled data; print a table and write a report.
+
+    For example:
+        nonneg demo --data shapes --out runs/shapes
 
     Args:
         data: handwritten digits, drawn shapes with known factors, or intents, customers' questions (needs the extra
@@ -50,6 +54,9 @@ def embed(
 ) -> None:
     """Turn data into features with a trained model. Under torchrun, each process embeds a part of the data.
 
+    For example:
+        nonneg embed runs/photos photos/ --out runs/photos.features
+
     Args:
         run: a run's folder, a model's folder, or hub:owner/name.
         data: anything that the model's modality reads; for images digits, shapes, or the path of a folder, tar, Parquet
@@ -78,7 +85,11 @@ def _embedding_options() -> type:
 
     types = get_type_hints(NonNegativeEmbedding.__init__)
     parameters = signature(NonNegativeEmbedding).parameters.values()
-    fields = [(p.name, types[p.name], p.default) for p in parameters if p.name not in ("random_state", "verbose")]
+    fields = [
+        (each.name, tidied_hint(types[each.name], each.default), each.default)
+        for each in parameters
+        if each.name not in ("random_state", "verbose")
+    ]
     options = dataclasses.make_dataclass("EmbeddingOptions", fields, frozen=True)
     options.__doc__ = NonNegativeEmbedding.__doc__
     return options
@@ -87,16 +98,17 @@ def _embedding_options() -> type:
 def convert(
     vectors: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="VECTORS")],
     options: Annotated[Any, tyro.conf.arg(name="", constructor_factory=_embedding_options)],
-    pairs: str | None = None,
-    labels: str | None = None,
-    ids: str | None = None,
-    texts: str | None = None,
-    media: str | None = None,
+    pairs: File = None,
+    labels: File = None,
+    ids: File = None,
+    texts: File = None,
+    media: Annotated[str | None, tyro.conf.arg(metavar="FOLDER")] = None,
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
     seed: int = 0,
     classify: bool = False,
     overwrite: bool = False,
     compare: bool = False,
+    sweep: bool = False,
     seeds: int = 1,
     train_rows: int | None = None,
 ) -> None:
@@ -104,21 +116,27 @@ def convert(
 
     Files are given as a path, or as path:name if a file holds several arrays or columns (news.npz:title).
 
+    For example:
+        nonneg convert news.npz:description --labels news.npz:label --texts news.csv:text --out runs/news
+
     Args:
-        vectors: a .npy, .npz, .safetensors, .parquet or .csv file.
+        vectors: a .npy, .npz, .safetensors, .parquet, .arrow, .feather or .csv file.
         options: the parameters of NonNegativeEmbedding.
         pairs: vectors of the same shape; row i of both are two views of the same thing.
         labels: one label per row, in a .txt, .csv, .parquet, .npy or .npz file.
         ids: one unique id per row.
         texts: one text per row, for browsing and searching.
         media: a folder of images, named by the ids, or as many as there are rows, in the order of their names.
-        out: the run's folder; by default runs/ and the name of the vectors. Features are written next to it.
+        out: the run's folder; by default runs/ and the name of the vectors. Features are written next to it. With
+            --sweep a .png, .svg or .pdf file for the picture.
         seed: seed of the start, the order of the rows and the noise.
         classify: also fit a classifier on the codes and labels; nonneg explore then shows its predictions.
         overwrite: replace an earlier run and its features.
         compare: write nothing; print a table that compares this with other methods on the same held-out rows.
+        sweep: write no run; fit a quarter, half, once and twice --n-components and --max-active, print what each size
+            costs and brings on held-out rows, and recommend one.
         seeds: with --compare: number of seeds, from --seed on.
-        train_rows: with --compare: number of rows to fit on; by default 80%.
+        train_rows: with --compare or --sweep: number of rows to fit on; by default 80%.
     """
     require_seed(seed)
     require_paths((vectors, pairs, labels, ids, texts, media))
@@ -130,11 +148,19 @@ def convert(
     files: dict[str, Any] = {"pairs": pairs, "labels": labels}
     writing: dict[str, Any] = {"ids": ids, "texts": texts, "media": media, "out": out}
     writing |= {"classify": classify or None, "overwrite": overwrite or None}
-    if compare:
+    if compare and sweep:
+        raise InputError("--compare and --sweep are both given, expected one of them")
+    if sweep:
+        plotting = {name: writing.pop(name) for name in ("out", "overwrite")}
+        reject_options({f"--{name}": value for name, value in (writing | {"pairs": pairs}).items()}, "without --sweep")
+        reject_options({"--seeds": None if seeds == 1 else seeds}, "with --compare")
+        _sweep(vectors, labels, plotting, options, seed, train_rows)
+    elif compare:
         reject_options({f"--{name}": value for name, value in writing.items()}, "without --compare")
         _compare(vectors, files, options, range(seed, seed + seeds), train_rows)
     else:
-        reject_options({"--seeds": None if seeds == 1 else seeds, "--train-rows": train_rows}, "with --compare")
+        unused = {"--seeds": None if seeds == 1 else seeds, "--train-rows": train_rows}
+        reject_options(unused, "with --compare or --sweep")
         _convert(vectors, files | {name: value for name, value in writing.items() if value}, options, seed)
 
 
@@ -154,3 +180,16 @@ def _compare(vectors: str, files: dict[str, Any], options: Any, seeds: range, tr
     require_counts({"--seeds": len(seeds)})
     embedding = NonNegativeEmbedding(**vars(options), random_state=seeds[0])
     print_result(compare_files(vectors, **files, embedding=embedding, seeds=seeds, train_rows=train_rows))
+
+
+def _sweep(
+    vectors: str, labels: str | None, plotting: dict[str, Any], options: Any, seed: int, train_rows: int | None
+) -> None:
+    from nonneg.convert import NonNegativeEmbedding
+    from nonneg.studies import sweep_sizes_of_file
+
+    settings: dict[str, Any] = {"embedding": NonNegativeEmbedding(**vars(options)), "seed": seed}
+    out, overwrite = plotting["out"], bool(plotting["overwrite"])
+    print_result(sweep_sizes_of_file(vectors, labels, out, overwrite, train_rows=train_rows, **settings))
+    if out is not None:
+        print(f"Drawn: {out}")

@@ -32,6 +32,9 @@ def search(
 ) -> None:
     """Search samples by other samples, by features, or by a new image, vector or text; each hit shows its reasons.
 
+    For example:
+        nonneg search runs/news.features --like 17 --without 4 --k 5
+
     Args:
         features: a features folder, or a run with features beside it.
         like: a sample that the hits should resemble; can be given several times, as can the next two.
@@ -82,6 +85,9 @@ def index(
 ) -> None:
     """Build an index of features for nonneg search.
 
+    For example:
+        nonneg index runs/news.features --engine exact
+
     Args:
         features: a features folder, or a run with features beside it.
         engine: exact; seismic, which is faster and approximate; or milvus, in a file or on a cluster.
@@ -110,6 +116,9 @@ def explore(
 ) -> None:
     """Show what each feature means on a local web page, or compare two sets of features side by side.
 
+    For example:
+        nonneg explore runs/news.features --sentence-model all-MiniLM-L6-v2
+
     Args:
         features: one or two features folders, runs with features beside them, or files of vectors.
         host: the address to listen on; if other machines can reach it, the printed address contains a token.
@@ -134,6 +143,9 @@ def export(
     overwrite: bool = False,
 ) -> None:
     """Write the pages of nonneg explore as files for any web server.
+
+    For example:
+        nonneg export runs/news.features site/ --max-features 200
 
     Args:
         features: a features folder, a run with features beside it, or a file of vectors.

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import torch
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
@@ -21,7 +22,9 @@ from nonneg.convert._rows import Rows
 from nonneg.convert._store import Description, Format
 from nonneg.devices import choose_device
 from nonneg.errors import InputError
+from nonneg.features import frame_of
 from nonneg.labels import UNLABELLED, is_labelled, label_numbers
+from nonneg.tables import as_column
 
 _SCORED = 5_000  # maximum number of rows that `score` compares
 
@@ -37,7 +40,7 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, He
     Args:
         n_components: number of features.
         max_active: maximum number of active features per sample; None for no limit.
-        temperature: temperature of the vectors' similarities; None chooses the one at which a sample has about 25
+        temperature: temperature of the vectors' similarities; by default the one at which a sample has about 25
             neighbours in a batch of 512.
         supervised: treat samples with the same label as positives. Otherwise labels do not affect the fit.
         positive_share: weight of the known positives in a sample's neighbourhood, from 0 to 1.
@@ -102,8 +105,8 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, He
         """Fit the head.
 
         Args:
-            X: `(samples, width)`: an array or memory map of any float type, a torch tensor, an Arrow column of
-                lists. A memory map is read batch by batch.
+            X: `(samples, width)`: an array or memory map of any float type, a torch tensor, a column of
+                lists or arrays of Arrow, pandas or polars. A memory map is read batch by batch.
             y: one label per sample, for `supervised`; negative numbers, NaN, None and "" mean unlabelled.
             pairs: vectors of the same shape: row i of both are two views of the same thing.
             groups: one value per sample; samples with the same value are views of the same thing. Negative
@@ -145,10 +148,24 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, He
         self.report_: FitReport = report_on(self.head_, fit.rows)
         return self
 
-    def transform(self, X: Any) -> sp.csr_array:
-        """Codes `(samples, n_components)`, float32; each row has length 1, or is empty if no feature is active."""
+    def transform(self, X: Any) -> Any:
+        """Codes `(samples, n_components)`, float32; each row has length 1, or is empty if no feature is active.
+
+        They are a SciPy `csr_array`, or after `set_output(transform="pandas")` a DataFrame with sparse columns.
+        """
+        codes = self.encode(X)
+        container = _get_output_config("transform", self)["dense"]
+        if container == "pandas":
+            return frame_of(codes, self.get_feature_names_out(), X.index if hasattr(X, "iloc") else None)
+        return codes if container == "default" else codes.toarray()  # which scikit-learn puts into its container
+
+    def encode(self, X: Any) -> sp.csr_array:
+        """Codes as in `transform`, always as a SciPy matrix."""
         check_is_fitted(self)
-        return encoded(self.head_, Rows(self._validated(X, reset=False), device=choose_device(self.device)))
+        return self._encoded(self._validated(X, reset=False))
+
+    def _encoded(self, X: Any) -> sp.csr_array:
+        return encoded(self.head_, Rows(X, device=choose_device(self.device)))
 
     def score(self, X: Any, y: Any = None) -> float:
         """The share of the 10 nearest neighbours that the codes keep, on at most 5,000 rows."""
@@ -157,7 +174,7 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, He
         if len(X) > _SCORED:
             kept = np.sort(np.random.default_rng(0).choice(len(X), _SCORED, replace=False))
             X = X[torch.from_numpy(kept).to(X.device)] if isinstance(X, Tensor) else X[kept]
-        return neighbours_kept(X, self.transform(X))
+        return neighbours_kept(X, self._encoded(X))
 
     # On disk and on the hub
 
@@ -183,6 +200,7 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, He
         return embedding
 
     def _validated(self, X: Any, reset: bool) -> Any:
+        X = as_column(X)
         if isinstance(X, Tensor | pa.Array | pa.ChunkedArray):
             X = checked_rows(X, "X")
             # scikit-learn only counts and names the columns; it need not see the values, which may be on a GPU.

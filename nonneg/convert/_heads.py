@@ -18,7 +18,7 @@ from nonneg.convert._head import FitReport, Head
 from nonneg.convert._store import Description, Pretrained, as_json, check_tensors
 from nonneg.errors import InputError
 from nonneg.progress import progress_bar
-from nonneg.tables import arrow_vectors
+from nonneg.tables import arrow_vectors, as_column
 
 
 class HeadsEstimator(Pretrained, BaseEstimator):  # type: ignore[misc]
@@ -116,6 +116,7 @@ class HeadsEstimator(Pretrained, BaseEstimator):  # type: ignore[misc]
 
 def checked_rows(rows: Any, name: str, least: int = 1) -> Any:
     """Finite vectors `(rows, width)`, at least `least` of them, as an array or a tensor, which is not moved."""
+    rows = as_column(rows)
     if isinstance(rows, pa.Array | pa.ChunkedArray):
         rows = arrow_vectors(rows, name)
     if not isinstance(rows, Tensor):

@@ -64,7 +64,8 @@ def convert_file(
     The same call resumes an interrupted run, on the same device or on another one.
 
     Args:
-        vectors: a .npy, .npz, .safetensors, .parquet or .csv file; `file.npz:name` names one of several arrays.
+        vectors: a .npy, .npz, .safetensors, .parquet, .arrow, .feather or .csv file; `file.npz:name` names one of
+            several arrays.
         out: the run's folder; `runs/` and the file's name by default. The features are written to `NAME.features`.
         pairs: vectors of the same shape: row i of both are two views of the same thing.
         labels: one label per row; saved with the features, and used as positives if the embedding is supervised.
@@ -163,7 +164,7 @@ def _resume(run: RunFolder, fit: Fit) -> list[Tensor]:
 
 def _embedded(embedding: NonNegativeEmbedding, given: Inputs, vectors: str, out: Path) -> Features:
     return Features(
-        embedding.transform(given.vectors),
+        embedding.encode(given.vectors),
         ids=given.ids,
         labels=given.labels,
         label_names=given.label_names,

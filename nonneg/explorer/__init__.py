@@ -1,5 +1,12 @@
 """The explorer: a web page that shows what each feature means."""
 
+from nonneg.extras import needs_extra
+
+with needs_extra("page", "the page"):  # checked before anything else is imported
+    import fastapi  # noqa: F401
+    import numba  # noqa: F401
+    import uvicorn  # noqa: F401
+
 from nonneg.explorer._explorer import Explorer
 from nonneg.explorer._export import export
 from nonneg.explorer._open import open_explorer

@@ -4,6 +4,7 @@ from nonneg.features._card import Card
 from nonneg.features._checks import sample_column
 from nonneg.features._features import Features
 from nonneg.features._find import find_features
+from nonneg.features._frames import frame_of
 from nonneg.features._load import journal, verify
 from nonneg.features._meta import check_writable, is_features
 from nonneg.features._names import NameJournal, Naming
@@ -17,6 +18,7 @@ __all__ = [
     "check_writable",
     "codes_key",
     "find_features",
+    "frame_of",
     "is_features",
     "journal",
     "sample_column",

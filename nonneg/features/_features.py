@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -312,6 +312,43 @@ class Features:
         from nonneg.features._load import load
 
         return load(Path(path))
+
+    # Tables
+
+    def to_frame(self) -> Any:
+        """Return a DataFrame of pandas with one row per sample, indexed by its id.
+
+        It has the columns `label` and `text`, if there are any, and one column per feature, titled by its name or
+        `feature 17`; columns of sparse codes are sparse. Images are left out.
+
+        Example:
+            >>> features = Features(np.eye(2, dtype=np.float32), ids=["a", "b"], names={1: "owl"})
+            >>> features.to_frame()  # doctest: +NORMALIZE_WHITESPACE
+                feature 0  owl
+            id
+            a         1.0  0.0
+            b         0.0  1.0
+        """
+        from nonneg.features._frames import to_frame
+
+        return to_frame(self)
+
+    @classmethod
+    def from_frame(cls, frame: Any, codes: str | None = None, provenance: Mapping[str, Any] | None = None) -> Self:
+        """Make features of a DataFrame of pandas or polars: what `to_frame` returns, or a table of your own.
+
+        The columns `id`, `label` and `text` describe the samples, and a named index their ids. Every other column is a
+        feature, titled by its name.
+
+        Args:
+            frame: the table.
+            codes: a column of lists or arrays, one code per row, if features are not columns; other columns are then
+                ignored.
+            provenance: how the codes were made.
+        """
+        from nonneg.features._frames import parts_of_frame
+
+        return cls(**parts_of_frame(frame, codes), provenance=provenance)
 
     # Implementation
 

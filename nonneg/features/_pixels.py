@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from nonneg.errors import InputError
+from nonneg.extras import needs_extra
 from nonneg.features._checks import freeze
 from nonneg.payload import Array
 
@@ -34,7 +35,8 @@ def encode_png(image: Array) -> bytes:
         >>> encode_png(np.zeros((2, 2, 3), np.uint8))[:4]
         b'\\x89PNG'
     """
-    from PIL import Image
+    with needs_extra("images", "an image"):
+        from PIL import Image
 
     file = io.BytesIO()
     Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(file, "PNG", compress_level=1)

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from nonneg.codes import EPSILON, unit_rows
-from nonneg.metrics._codes import as_csr, on_gpu, unit_codes
+from nonneg.extras import is_installed
+from nonneg.metrics._codes import as_csr, as_dense, on_gpu
 
 # Similarities held at a time: 2**25 in float64 take 256 MiB.
 _ENTRIES = 2**25
@@ -21,8 +22,9 @@ _MOST_ANCHORS = 64
 
 def losses_without(z1: Any, z2: Any, temperature: float, renormalise: bool) -> Tensor:
     """Return `(anchors, features)` in float64: the loss of an anchor without a feature, less its loss with all."""
-    if on_gpu(z1):
-        return _on_device(unit_codes(z1, "sepin"), unit_codes(z2, "sepin"), temperature, renormalise)
+    if on_gpu(z1) or not is_installed("numba"):
+        x, y = (unit_rows(as_dense(z, "sepin").double()) for z in (z1, z2))
+        return _on_device(x, y, temperature, renormalise)
     return _in_threads(unit_rows(as_csr(z1, "sepin")), unit_rows(as_csr(z2, "sepin")), temperature, renormalise)
 
 

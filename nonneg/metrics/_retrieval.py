@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nonneg.codes import unit_rows
+from nonneg.extras import is_installed
 from nonneg.metrics._codes import as_csr, as_dense, check, for_products, labelled, on_gpu, unit_codes
 
 TOLERANCE = 1e-9
@@ -86,10 +87,11 @@ def _per_sample(z: Any, labels: Any, k: int, metric: str, average: bool) -> Tens
     if not 0 < k < len(y):
         raise ValueError(f"{metric}: k is {k}, expected 1 to {len(y) - 1} for {len(y)} labelled samples")
     units = unit_codes(for_products(z, metric), metric)
-    if sp.issparse(units):
+    if sp.issparse(units) and is_installed("numba"):
         found = _in_threads(units, y, k, average)
     else:
-        y, measure = y.to(units.device), _average_precision if average else _precision
+        measure = _average_precision if average else _precision
+        y = y if sp.issparse(units) else y.to(units.device)
         # A block is dropped before the next one is computed: nothing but the call refers to it.
         blocks = query_blocks(len(y), len(y))
         found = torch.cat([measure(*_block(units, y, first, last), k) for first, last in blocks])
@@ -110,11 +112,17 @@ def _in_threads(units: sp.csr_array, y: Tensor, k: int, average: bool) -> Tensor
     return torch.from_numpy(found)
 
 
-def _block(units: Tensor, y: Tensor, first: int, last: int) -> tuple[Tensor, Tensor]:
+def _block(units: Any, y: Tensor, first: int, last: int) -> tuple[Tensor, Tensor]:
     """Return the similarities of some queries to all samples (−inf to itself), and which have the same label."""
-    own = torch.arange(first, last, device=units.device)[:, None]
-    similarity = (units[first:last] @ units.T).scatter_(1, own, float("-inf"))
+    own = torch.arange(first, last, device=y.device)[:, None]
+    similarity = _cosines(units[first:last], units).scatter_(1, own, float("-inf"))
     return similarity, (y[first:last, None] == y).scatter_(1, own, False)
+
+
+def _cosines(queries: Any, candidates: Any) -> Tensor:
+    """Return the inner products `(queries, candidates)` of unit rows, both tensors or both CSR."""
+    product = queries @ candidates.T
+    return torch.from_numpy(product.toarray()) if sp.issparse(product) else product
 
 
 def _precision(similarity: Tensor, same: Tensor, k: int) -> Tensor:
@@ -184,13 +192,16 @@ def recall_at_k(a: Any, b: Any, k: int = 1) -> float:
         raise ValueError(f"recall_at_k: k is {k}, expected 1 to {samples} for {samples} samples")
     a, b = for_products(a, "recall_at_k"), for_products(b, "recall_at_k")
     if sp.issparse(a) and sp.issparse(b):
-        return _recall_in_threads(unit_rows(as_csr(a, "recall_at_k")), unit_rows(as_csr(b, "recall_at_k")), k)
-    x, y = as_dense(a, "recall_at_k"), as_dense(b, "recall_at_k")
-    device = x.device if on_gpu(x) else y.device
-    queries, candidates = unit_rows(x.to(device).double()), unit_rows(y.to(device).double())
+        queries, candidates = unit_rows(as_csr(a, "recall_at_k")), unit_rows(as_csr(b, "recall_at_k"))
+        if is_installed("numba"):
+            return _recall_in_threads(queries, candidates, k)
+    else:
+        x, y = as_dense(a, "recall_at_k"), as_dense(b, "recall_at_k")
+        device = x.device if on_gpu(x) else y.device
+        queries, candidates = unit_rows(x.to(device).double()), unit_rows(y.to(device).double())
     found = 0.0
     for first, last in query_blocks(samples, samples):
-        similarity = queries[first:last] @ candidates.T
+        similarity = _cosines(queries[first:last], candidates)
         own = similarity.diagonal(first)[:, None]
         nearer = (similarity > own + TOLERANCE).sum(1)
         tied = (similarity >= own - TOLERANCE).sum(1) - nearer

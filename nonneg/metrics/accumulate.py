@@ -16,13 +16,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
 
+from nonneg.extras import needs_extra
 from nonneg.metrics._activity import activation_sums, active_counts, activity_of, hoyer_rows
 from nonneg.metrics._class_consistency import consistency_of
 from nonneg.metrics._codes import active_entries, as_integers
 from nonneg.metrics._structure import correlation_of, effective_rank_of, gram
 from nonneg.metrics._tally import tally_of
+
+with needs_extra("train", "nonneg.metrics.accumulate"):
+    from torchmetrics import Metric
 
 
 class _Sums(Metric):

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from nonneg.devices import choose_device
 from nonneg.durable import TEMPORARY_PREFIX, os_errors_as_input_errors
 from nonneg.errors import InputError
+from nonneg.extras import needs_extra
 from nonneg.features import Features, is_features
 from nonneg.modalities import Source
 from nonneg.models._collect import features_of, joined
@@ -167,7 +168,8 @@ def _init_process_group(processes: Processes) -> None:
         if "MASTER_ADDR" in os.environ:  # set by torchrun, also inside a SLURM job
             dist.init_process_group("gloo")
         else:
-            from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+            with needs_extra("train", "embedding under SLURM"):
+                from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 
             place = SLURMEnvironment()
             address = f"tcp://{place.main_address}:{place.main_port}"

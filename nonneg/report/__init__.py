@@ -1,5 +1,11 @@
 """Reports of results: one self-contained page, or figures for a page of your own."""
 
+from nonneg.extras import needs_extra
+
+with needs_extra("train", "a report"):  # checked before anything else is imported
+    import jinja2  # noqa: F401
+    import matplotlib  # noqa: F401
+
 from nonneg.report._page import Side, Table, write_report
 from nonneg.report._pictures import write_curves, write_pictures
 

@@ -111,7 +111,7 @@ class Encoder:
             if self._is_trained:
                 codes = self._model.embed(list(texts), self._features.layer, media=False).codes
             else:
-                codes = self._model.transform(self._sentence_vectors(texts))
+                codes = self._model.encode(self._sentence_vectors(texts))
         return sp.csr_array(select_columns(codes, self._features, self.run))
 
     def _trained_codes(self, sample: Any) -> Any:
@@ -127,7 +127,7 @@ class Encoder:
         if vector.shape[1] != self._model.n_features_in_:
             found = f"the {self.kind} has {vector.shape[1]} numbers"
             raise InputError(f"{found}, expected {self._model.n_features_in_}, as {self.run} was fitted on")
-        return self._model.transform(vector)
+        return self._model.encode(vector)
 
     @cached_property
     def _model(self) -> Any:

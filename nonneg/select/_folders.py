@@ -89,11 +89,9 @@ def sweep_folders(
 ) -> Sweep:
     """Run `sweep` on features folders, or runs with features beside them; plot it to `out` if given."""
     if out is not None:
-        from nonneg.select._plot import require_plot_format  # matplotlib is slow to load
+        from nonneg.plots import check_plot  # matplotlib is slow to load
 
-        require_plot_format(out)
-        if out.exists() and not (overwrite and out.is_file()):
-            raise InputError(f"{out} exists already; choose another --out, or pass --overwrite to replace a plot")
+        check_plot(out, overwrite)
     second = None if views is None else open_features(views)
     found = sweep(open_features(train), open_features(test), keep, selectors, views=second, seed=seed)
     if out is not None:

@@ -291,7 +291,7 @@ def _convert(
 def _compare(embedding: NonNegativeEmbedding, x: Any, y: Array | None, fitted: Array, held_out: Array) -> Conversion:
     """Compare the vectors with their codes on the held-out rows."""
     before = _dense(_float32(x[held_out]))
-    after = embedding.transform(before)
+    after = embedding.encode(before)
     k = max(2, min(10, len(held_out) // 20))
     conversion = Conversion(
         fitted_rows=len(fitted),
@@ -311,7 +311,7 @@ def _compare(embedding: NonNegativeEmbedding, x: Any, y: Array | None, fitted: A
     train = _dense(_float32(x[fitted]))
     probes = [
         probe_held_out(fit, y[fitted], test, y[held_out])
-        for fit, test in ((train, before), (embedding.transform(train), after))
+        for fit, test in ((train, before), (embedding.encode(train), after))
     ]
     if probes[0] is None or probes[1] is None:
         return conversion

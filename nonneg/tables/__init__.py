@@ -1,10 +1,11 @@
 """Vectors, labels and texts in files of many formats: `file.npz:title`, `news.csv:2`."""
 
 from nonneg.tables._tables import column_names, ids_within, open_vectors, read_column, split_name
-from nonneg.tables._vectors import arrow_vectors, as_floats
+from nonneg.tables._vectors import arrow_vectors, as_column, as_floats
 
 __all__ = [
     "arrow_vectors",
+    "as_column",
     "as_floats",
     "column_names",
     "ids_within",

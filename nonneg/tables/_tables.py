@@ -12,14 +12,14 @@ from nonneg.errors import InputError
 from nonneg.messages import one_line
 from nonneg.tables._vectors import (
     as_floats,
-    open_parquet,
-    parquet_errors_as_input_errors,
-    parquet_vectors,
+    columnar_vectors,
+    open_columnar,
     vector_columns,
 )
 from nonneg.tables._written import csv_column, csv_vectors, open_csv, read_json_lines, read_lines
 
-_FORMATS = ".npy, .npz, .safetensors, .parquet or .csv"
+_FORMATS = ".npy, .npz, .safetensors, .parquet, .arrow, .feather or .csv"
+_COLUMNAR = (".parquet", ".arrow", ".feather")
 _ARRAY, _ZIP = b"\x93NUMPY", b"PK"  # the first bytes of .npy and .npz
 
 
@@ -40,10 +40,10 @@ def open_vectors(given: str, progress: bool = True, one: bool = False) -> Any:
     """Open vectors `(rows, width)` in a file, memory-mapped if the format allows it.
 
     Args:
-        given: the path of a .npy, .npz, .safetensors, .parquet or .csv file. If it holds several arrays, tensors or
-            columns of vectors, a colon and the name of one follow. Parquet is copied once to the cache folder, in a
-            format that can be memory-mapped. All columns of a CSV file make up the vector, except for `id` and a
-            first column without a name.
+        given: the path of a .npy, .npz, .safetensors, .parquet, .arrow, .feather or .csv file. If it holds several
+            arrays, tensors or columns of vectors, a colon and the name of one follow. Parquet and Arrow are copied once
+            to the cache folder, in a format that can be memory-mapped. All columns of a CSV file make up the vector,
+            except for `id` and a first column without a name.
         progress: report on a terminal when another process has to finish first.
         one: accept an array of one dimension as a single vector.
 
@@ -53,9 +53,9 @@ def open_vectors(given: str, progress: bool = True, one: bool = False) -> Any:
     path, name = split_name(given)
     check_regular_file(path)
     kind = path.suffix.lower()
-    if kind == ".parquet":
+    if kind in _COLUMNAR:
         columns = vector_columns(path)
-        vectors = parquet_vectors(path, columns[_chosen(path, name, columns, "column of vectors")], progress)
+        vectors = columnar_vectors(path, columns[_chosen(path, name, columns, "column of vectors")], progress)
     elif kind == ".csv":
         _check_no_name(path, name, "is read as a whole")
         vectors = as_floats(csv_vectors(open_csv(path)))
@@ -80,7 +80,7 @@ def ids_within(given: str) -> str | None:
 
 
 def read_column(given: str, rows: int | None = None, beside: str = "the vectors", as_text: bool = False) -> Any:
-    """Read one value per row: a 1-D array of .npy or .npz, a column of .csv, .jsonl or .parquet, or lines of .txt.
+    """Read one value per row: a 1-D array of .npy or .npz, a column of a table, or lines of .txt.
 
     Args:
         given: the path. If the file holds several arrays or columns, a colon and the name of one follow.
@@ -94,11 +94,9 @@ def read_column(given: str, rows: int | None = None, beside: str = "the vectors"
     if kind == ".txt":
         _check_no_name(path, name, "is read line by line")
         values = read_lines(path)
-    elif kind == ".parquet":
-        file = open_parquet(path)
-        names = file.schema_arrow.names
-        with parquet_errors_as_input_errors(path):
-            values = _as_values(given, file.read([names[_chosen(path, name, names, "column")]]).column(0))
+    elif kind in _COLUMNAR:
+        file = open_columnar(path)
+        values = _as_values(given, file.read(file.schema.names[_chosen(path, name, file.schema.names, "column")]))
     elif kind == ".csv":
         table = open_csv(path)
         header = f", where {table.first_line()}"
@@ -116,21 +114,23 @@ def read_column(given: str, rows: int | None = None, beside: str = "the vectors"
         if values.ndim != 1:
             raise InputError(f"{given} holds an array of shape {values.shape}, expected one value per row")
     else:
-        raise InputError(f"{path} has the suffix {path.suffix!r}, expected .txt, .csv, .jsonl, .parquet, .npy or .npz")
+        raise InputError(
+            f"{path} has the suffix {path.suffix!r}, expected .txt, .csv, .jsonl, .npy, .npz or {', '.join(_COLUMNAR)}"
+        )
     if rows is not None and len(values) != rows:
         raise InputError(f"{given} has {len(values)} rows{header}, expected {rows}, as in {beside}")
     return _decoded(given, values)
 
 
 def column_names(path: Path) -> list[str]:
-    """Names of the columns of a .csv, .jsonl or .parquet file; none for files of other kinds."""
+    """Names of the columns of a .csv, .jsonl, Parquet or Arrow file; none for files of other kinds."""
     check_regular_file(path)
     kind = path.suffix.lower()
     if kind == ".csv":
         return list(open_csv(path).names)
     if kind == ".jsonl":
         return read_json_lines(path)[1]
-    return list(open_parquet(path).schema_arrow.names) if kind == ".parquet" else []
+    return list(open_columnar(path).schema.names) if kind in _COLUMNAR else []
 
 
 def _as_values(given: str, column: Any) -> Any:

@@ -1,14 +1,17 @@
-"""Vectors in Parquet, which are copied once to a memory map to allow random access, and in Arrow columns."""
+"""Vectors in Parquet and Arrow files, copied once to a memory map for random access, and in Arrow columns."""
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from nonneg.cache import cache_folder, locked, writing
@@ -19,33 +22,83 @@ from nonneg.messages import one_line
 _FORMAT = 2  # version of the copies in the cache
 
 
-def open_parquet(path: Path) -> Any:
-    """Open a Parquet file; only its schema is read."""
-    with parquet_errors_as_input_errors(path):
-        return pq.ParquetFile(path, memory_map=True)
+@dataclass(frozen=True)
+class Columnar:
+    """A Parquet or Arrow file, of which columns are read in batches.
+
+    Attributes:
+        path: the file.
+        schema: names and types of its columns.
+        rows: their length.
+    """
+
+    path: Path
+    schema: Any
+    rows: int
+    _batches: Callable[[str], Iterable[Any]]
+
+    def batches(self, column: str) -> Iterator[Any]:
+        """Yield a column as Arrow arrays."""
+        with columnar_errors_as_input_errors(self.path):
+            for batch in self._batches(column):
+                yield batch.column(column)
+
+    def read(self, column: str) -> Any:
+        """Return a whole column."""
+        return pa.chunked_array(list(self.batches(column)), self.schema.field(column).type)
+
+
+def open_columnar(path: Path) -> Columnar:
+    """Open a Parquet or Arrow file as a memory map; only its description is read."""
+    with columnar_errors_as_input_errors(path):
+        if path.suffix.lower() == ".parquet":
+            file = pq.ParquetFile(path, memory_map=True)
+            read = partial(file.iter_batches, batch_size=8192)
+            return Columnar(path, file.schema_arrow, file.metadata.num_rows, lambda column: read(columns=[column]))
+        schema = _open_arrow(path).schema
+        return Columnar(path, schema, sum(map(len, _arrow_batches(path))), lambda column: _arrow_batches(path))
+
+
+def _open_arrow(path: Path) -> Any:
+    mapped = pa.memory_map(str(path))
+    try:
+        return pa.ipc.open_file(mapped)
+    except pa.ArrowInvalid:  # Arrow's other format, for streams, which Hugging Face datasets writes
+        mapped.seek(0)
+        return pa.ipc.open_stream(mapped)
+
+
+def _arrow_batches(path: Path) -> Iterator[Any]:
+    """Yield batches one by one: compressed ones take memory only while they are read."""
+    reader = _open_arrow(path)
+    is_stream = not hasattr(reader, "num_record_batches")
+    for batch in reader if is_stream else map(reader.get_batch, range(reader.num_record_batches)):
+        batch.validate(full=True)  # Arrow would read outside the arrays of a damaged file
+        yield batch
 
 
 @contextmanager
-def parquet_errors_as_input_errors(path: Path) -> Iterator[None]:
-    """Turn errors of reading a damaged Parquet file into an `InputError`."""
+def columnar_errors_as_input_errors(path: Path) -> Iterator[None]:
+    """Turn errors of reading a damaged Parquet or Arrow file into an `InputError`."""
     try:
         yield
     except (pa.ArrowException, OSError) as error:
+        kind = "Parquet" if path.suffix.lower() == ".parquet" else "Arrow"
         # Without its cause: an OSError would look like an error of writing the cache.
-        raise InputError(f"{path} cannot be read as Parquet: {one_line(error)}") from None
+        raise InputError(f"{path} cannot be read as {kind}: {one_line(error)}") from None
 
 
 def vector_columns(path: Path) -> list[str]:
     """Names of the columns of lists."""
-    columns = [field.name for field in open_parquet(path).schema_arrow if _is_list(field.type)]
+    columns = [field.name for field in open_columnar(path).schema if _is_list(field.type)]
     if not columns:
         raise InputError(f"{path} has no column of vectors, expected a column of lists of numbers")
     return columns
 
 
-def parquet_vectors(path: Path, column: str, progress: bool) -> Any:
+def columnar_vectors(path: Path, column: str, progress: bool) -> Any:
     """Open a column of lists as a memory map `(rows, width)`."""
-    file = open_parquet(path)
+    file = open_columnar(path)
     there = path.stat()
     key = json.dumps([_FORMAT, str(path.resolve()), there.st_size, there.st_mtime_ns, column])
     folder = cache_folder(None) / "vectors"
@@ -53,7 +106,7 @@ def parquet_vectors(path: Path, column: str, progress: bool) -> Any:
     with locked(folder, progress):
         if not place.exists():
             with writing(folder):
-                _copy_to(place, path, file, column)
+                _copy_to(place, file, column)
     return np.load(place, mmap_mode="r")
 
 
@@ -61,14 +114,14 @@ def _is_list(kind: Any) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def _copy_to(place: Path, path: Path, file: Any, column: str) -> None:
+def _copy_to(place: Path, file: Columnar, column: str) -> None:
     # Written, not memory-mapped: a full disk would kill a process that writes to a map.
     temporary = place.with_name(f"{TEMPORARY_PREFIX}{place.name}")
-    rows, row = file.metadata.num_rows, 0
+    path, rows, row = file.path, file.rows, 0
     try:
         with temporary.open("wb") as target:
-            for batch in _batches(path, file, column):
-                block = arrow_vectors(batch.column(0), f"{path}, from row {row}")
+            for batch in file.batches(column):
+                block = arrow_vectors(batch, f"{path}, from row {row}")
                 if row == 0:
                     width, kind = block.shape[1], np.float16 if block.dtype == np.float16 else np.float32
                     header = {"descr": np.dtype(kind).str, "fortran_order": False, "shape": (rows, width)}
@@ -83,11 +136,6 @@ def _copy_to(place: Path, path: Path, file: Any, column: str) -> None:
         temporary.replace(place)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _batches(path: Path, file: Any, column: str) -> Iterator[Any]:
-    with parquet_errors_as_input_errors(path):
-        yield from file.iter_batches(batch_size=8192, columns=[column])
 
 
 def arrow_vectors(column: Any, name: str = "the column") -> Any:
@@ -118,6 +166,26 @@ def arrow_vectors(column: Any, name: str = "the column") -> Any:
             odd = int(np.flatnonzero(lengths != lengths[0])[0])
             raise InputError(f"{name}, row {odd}, has {lengths[odd]} numbers, expected {lengths[0]}, as in row 0")
     return values.to_numpy(zero_copy_only=False).reshape(len(column), -1)
+
+
+def as_column(values: Any) -> Any:
+    """Convert a Series of lists or arrays, from pandas or polars, to an Arrow column; return anything else as it is.
+
+    Example:
+        >>> as_column(np.array([[1.0, 2.0], None], dtype=object)).type
+        ListType(list<item: double>)
+    """
+    if len(getattr(values, "shape", ())) != 1:
+        return values
+    if hasattr(values, "to_arrow"):
+        return values.to_arrow()
+    is_nested = values.dtype == object and any(isinstance(each, list | tuple | np.ndarray) for each in values[:1])
+    if not is_nested:
+        return values
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InputError(f"the column cannot be read as vectors: {one_line(error)}") from error
 
 
 def as_floats(vectors: Any, dtype: type = np.float32) -> Any:

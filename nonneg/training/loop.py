@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from nonneg import metrics
 from nonneg.errors import InputError, StoppedError
+from nonneg.extras import needs_extra
 from nonneg.messages import one_line
 from nonneg.modalities import Source
 from nonneg.modalities.own import Own, source_of
@@ -359,7 +360,8 @@ def _check_batch_size(source: Source, config: TrainConfig, processes: int) -> No
 
 
 def _fabric(config: TrainConfig, loggers: list[Any]) -> Any:
-    from lightning_fabric import Fabric  # takes a second to import: errors in the config are reported before
+    with needs_extra("train", "training"):  # takes a second: errors in the config are reported before
+        from lightning_fabric import Fabric
 
     # It advises to lower the precision of float32, which the config decides.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
@@ -399,14 +401,10 @@ def _path(config: TrainConfig, fabric: Any) -> str:
 
 
 def _board(folder: Path) -> Any:
-    from lightning_fabric.loggers.tensorboard import TensorBoardLogger
+    with needs_extra("tensorboard", "--tensorboard"):
+        from lightning_fabric.loggers.tensorboard import TensorBoardLogger
 
-    try:
         return TensorBoardLogger(folder, name=BOARD, version="")
-    except ModuleNotFoundError as error:
-        raise InputError(
-            "tensorboard is not installed; pip install 'nonneg[tensorboard]', or leave --tensorboard out"
-        ) from error
 
 
 def _open_run(out: Path, config: TrainConfig, overwrite: bool, fabric: Any) -> RunFolder:

@@ -1,5 +1,6 @@
 """NonNegativeEmbedding as a scikit-learn estimator."""
 
+import importlib.util
 import pickle
 
 import numpy as np
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 import torch
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -15,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nonneg import InputError, metrics
-from nonneg.convert import NonNegativeEmbedding, neighbours_kept
+from nonneg.convert import NonNegativeClassifier, NonNegativeEmbedding, neighbours_kept
 from nonneg.convert._head import Head, report_on
 
 SMALL = {"n_components": 48, "max_active": 6, "max_iter": 80, "random_state": 0}
@@ -324,3 +326,32 @@ def test_a_report_on_very_many_rows_reads_only_rows_that_exist():
             return torch.ones(len(rows), 2)
 
     assert report_on(Head(2, 3, None), Many()).rows == 20_000
+
+
+def test_a_column_of_vectors_of_pandas_or_polars_is_fitted_like_an_array(clusters):
+    rows = [list(map(float, row)) for row in clusters[0]]
+    expected = NonNegativeEmbedding(**SMALL | {"max_iter": 2}).fit_transform(clusters[0].astype(np.float64)).toarray()
+    columns = [pd.Series(rows), pd.Series([np.array(row) for row in rows])]
+    if importlib.util.find_spec("polars"):
+        columns.append(importlib.import_module("polars").Series(rows))
+    for column in columns:
+        np.testing.assert_array_equal(
+            NonNegativeEmbedding(**SMALL | {"max_iter": 2}).fit_transform(column).toarray(), expected
+        )
+    with pytest.raises(InputError, match="row 1"):
+        NonNegativeEmbedding(**SMALL | {"max_iter": 2}).fit(pd.Series([[1.0, 2.0], [1.0], [2.0, 1.0]]))
+
+
+def test_set_output_gives_a_table_with_sparse_columns(clusters):
+    frame = pd.DataFrame(clusters[0], index=[f"row {i}" for i in range(len(clusters[0]))])
+    frame.columns = [f"x{i}" for i in frame]
+    embedding = NonNegativeEmbedding(**SMALL | {"max_iter": 2}).fit(frame)
+    codes, score = embedding.transform(frame), embedding.score(frame)
+    table = embedding.set_output(transform="pandas").transform(frame)
+    assert list(table.index) == list(frame.index) and list(table.columns) == list(embedding.get_feature_names_out())
+    assert all(isinstance(kind, pd.SparseDtype) for kind in table.dtypes)
+    assert (table.sparse.to_coo() != codes).nnz == 0
+    assert embedding.score(frame) == score
+    with config_context(transform_output="pandas"):
+        classifier = NonNegativeClassifier(embedding).fit(frame, np.arange(len(frame)) % 2)
+        assert len(classifier.predict(frame)) == len(frame)

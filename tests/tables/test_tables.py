@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -25,6 +26,9 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("NONNEG_CACHE", str(tmp_path / "cache"))
 
 
+ARROW = ("arrow", "arrow stream", "feather")
+
+
 def written(kind, folder):
     path = folder / f"v.{kind}"
     if kind == "npy":
@@ -38,12 +42,20 @@ def written(kind, folder):
         path.write_text("id,a,b,c\n" + "\n".join(rows))
     else:
         lists = pa.array(list(X), pa.list_(pa.float32(), 3) if kind == "parquet" else pa.list_(pa.float32()))
-        path = path.with_suffix(".parquet")
-        pq.write_table(pa.table({"id": [str(i) for i in range(20)], "vectors": lists}), path, row_group_size=6)
+        table = pa.table({"id": [str(i) for i in range(20)], "vectors": lists})
+        if kind.startswith("parquet"):
+            path = path.with_suffix(".parquet")
+            pq.write_table(table, path, row_group_size=6)
+        elif kind == "feather":  # compressed
+            feather.write_feather(table, path, chunksize=6)
+        else:
+            path = path.with_suffix(".arrow")
+            with (pa.ipc.new_file if kind == "arrow" else pa.ipc.new_stream)(path, table.schema) as writer:
+                writer.write_table(table, max_chunksize=6)
     return path
 
 
-@pytest.mark.parametrize("kind", ["npy", "npz", "safetensors", "csv", "parquet", "parquet of lists"])
+@pytest.mark.parametrize("kind", ["npy", "npz", "safetensors", "csv", "parquet", "parquet of lists", *ARROW])
 def test_vectors_are_read_from_every_format(kind, tmp_path):
     path = written(kind, tmp_path)
     np.testing.assert_allclose(open_vectors(str(path)), X, rtol=1e-6)
@@ -337,3 +349,14 @@ def test_an_array_of_one_dimension_is_a_vector_only_on_request(tmp_path):
     assert open_vectors(f"{tmp_path}/one.npy", one=True).tolist() == [X[0].tolist()]
     with pytest.raises(InputError, match=r"one\.npy .*\(3,\)"):
         open_vectors(f"{tmp_path}/one.npy")
+
+
+@pytest.mark.parametrize("kind", ARROW)
+def test_columns_of_arrow_files_are_read_and_damaged_files_are_named(kind, tmp_path):
+    path = written(kind, tmp_path)
+    assert read_column(f"{path}:id").tolist() == [str(i) for i in range(20)]
+    whole = path.read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"", b"no Arrow at all" * 100):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=rf"v{path.suffix}"):
+            open_vectors(str(path))

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageDraw
 
+from nonneg.extras import needs_extra
 from nonneg.modalities.graphs._graph import GraphNodes
 
 _SIDE, _SCALE = 96, 2  # pixels; drawn larger and reduced, which smooths lines
@@ -35,6 +35,9 @@ class Drawer:
 
     def picture(self, node: int) -> bytes:
         """Return a PNG of a node's neighbourhood; of many neighbours, the first ones are drawn."""
+        with needs_extra("images", "a picture"):
+            from PIL import Image, ImageDraw
+
         near = [other for other in self._linked(node).tolist() if other != node][:_MOST_NEIGHBOURS]
         place = {node: (0.5, 0.5)}
         for number, other in enumerate(near):

@@ -17,8 +17,15 @@ from typing import IO, Any
 from nonneg.cache import ANOTHER_PLACE, writing
 from nonneg.durable import flush, write_atomically
 from nonneg.errors import InputError
-from nonneg.modalities.images.sources._collection import Collection, ListedFile, Listing, MixedSizesError
-from nonneg.modalities.images.sources._decode import MOST_BYTES, BrokenImageError, Pixels, decode, formats
+from nonneg.modalities.images.sources._collection import (
+    MOST_BYTES,
+    BrokenImageError,
+    Collection,
+    ListedFile,
+    Listing,
+    MixedSizesError,
+    Pixels,
+)
 from nonneg.processes import cores
 from nonneg.progress import progress_bar
 
@@ -65,6 +72,8 @@ def build(collection: Collection, listing: Listing, folder: Path, image_size: in
         InputError: sizes differ and `image_size` is 0, the data changes or cannot be read, memory runs out, or the
             cache cannot be written.
     """
+    from nonneg.modalities.images.sources._decode import formats  # needs Pillow
+
     formats()  # loads Pillow's plugins before threads start
     total = len(listing.ids)
     work = _earlier_work(folder)
@@ -192,6 +201,8 @@ def _length(item: Any) -> int:
 
 
 def _decode_all(chunk: list[Any], image_size: int) -> list[_Decoded]:
+    from nonneg.modalities.images.sources._decode import decode
+
     results: list[_Decoded] = []
     for encoded in chunk:
         try:

@@ -10,7 +10,7 @@ import numpy as np
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.modalities._source import Source
-from nonneg.modalities.images.sources._decode import MOST_BYTES
+from nonneg.modalities.images.sources._collection import MOST_BYTES
 from nonneg.modalities.images.sources._tar import members
 
 _SIDE = 32

@@ -6,12 +6,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from nonneg.errors import InputError
 from nonneg.messages import valid_text
 from nonneg.modalities._splits import SPLITS
 
 _PHOTOGRAPHS = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".jp2", ".webp", ".avif"})
 _SUFFIXES = _PHOTOGRAPHS | {".png", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm"}
+
+MOST_BYTES = 256 << 20  # of an encoded image
+Pixels = npt.NDArray[np.uint8]
+
+
+class BrokenImageError(Exception):
+    """An image that cannot be decoded; the message is the reason."""
+
+
+def too_long(length: int) -> BrokenImageError:
+    """Return the error for files of more than `MOST_BYTES`, which are not read."""
+    return BrokenImageError(f"{length:,} bytes long")
 
 
 @dataclass(frozen=True)

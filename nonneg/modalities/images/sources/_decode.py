@@ -12,16 +12,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from nonneg.errors import InputError
+from nonneg.extras import needs_extra
 from nonneg.messages import one_line
-from nonneg.modalities.images.sources._collection import ListedFile
+from nonneg.modalities.images.sources._collection import MOST_BYTES, BrokenImageError, ListedFile, Pixels, too_long
 
-Pixels = npt.NDArray[np.uint8]
+with needs_extra("images", "an image"):
+    from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
+
 # Only image formats: Pillow would also pass PostScript to an interpreter.
 _FORMATS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000", "AVIF")
-MOST_BYTES = 256 << 20
 _MOST_PIXELS = 50_000_000  # of a single image given by a person
 _MEGAPIXELS = 128
 _FREE, _IN_TURN = threading.Semaphore(_MEGAPIXELS), threading.Lock()
@@ -32,10 +33,6 @@ _GREY_STEPS = {"L;2": 85, "L;4": 17}  # steps between grey values of 2 and 4 bit
 _WHITES = (1.0, 255.0, 65535.0)
 _OVERSHOOT = 1.5  # bicubic and Lanczos resampling exceed white by up to a third at sharp edges
 _ABSENT = {errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP, errno.EISDIR, errno.ENOTDIR}
-
-
-class BrokenImageError(Exception):
-    """An image that cannot be decoded; the message is the reason."""
 
 
 def decode(encoded: Any, image_size: int) -> Pixels:
@@ -95,7 +92,7 @@ def _room_for(pixels: int) -> Iterator[None]:
         _FREE.release(share)
 
 
-def decode_image(content: bytes, image_size: int) -> Pixels:
+def decode_given(content: bytes, image_size: int) -> Pixels:
     """Decode an image given by a person; a broken one is an `InputError`."""
     try:
         with Image.open(io.BytesIO(content), formats=formats()) as image:
@@ -114,11 +111,6 @@ def formats() -> tuple[str, ...]:
     """Return the formats that this build of Pillow can read."""
     Image.init()
     return tuple(name for name in _FORMATS if name in Image.OPEN)
-
-
-def too_long(length: int) -> BrokenImageError:
-    """Return the error for files of more than `MOST_BYTES`, which are not read."""
-    return BrokenImageError(f"{length:,} bytes long")
 
 
 def _bytes_of(file: ListedFile) -> bytes:

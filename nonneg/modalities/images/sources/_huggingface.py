@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
+from nonneg.extras import import_extra
 from nonneg.messages import valid_text
 from nonneg.modalities._splits import choose_split, row_ids
 from nonneg.modalities.images.sources._collection import ListedFile, Listing
@@ -125,7 +125,7 @@ def _encoded(value: Any) -> Any:
         stored, path = value.get("bytes"), value.get("path")
         return stored if stored is not None or path is None else _file(path)
     if isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim in (2, 3):
-        return Image.fromarray(value)
+        return import_extra("PIL.Image", "an image", extra="images").fromarray(value)
     return value
 
 
@@ -139,7 +139,7 @@ def _file(path: str) -> ListedFile:
 def _content(value: Any) -> bytes:
     """Return bytes that change with the image."""
     value = _encoded(value)
-    if isinstance(value, Image.Image):
+    if hasattr(value, "__array_interface__") and not isinstance(value, np.ndarray):  # a Pillow image
         buffer = io.BytesIO()
         np.save(buffer, np.asarray(value), allow_pickle=False)
         return buffer.getvalue()

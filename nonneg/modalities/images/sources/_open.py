@@ -18,8 +18,7 @@ from nonneg.modalities.images.sources import _arrays
 from nonneg.modalities.images.sources._bundled import digits, shapes
 from nonneg.modalities.images.sources._cache import open_cached
 from nonneg.modalities.images.sources._cifar import cifar
-from nonneg.modalities.images.sources._collection import Collection
-from nonneg.modalities.images.sources._decode import shorter_side
+from nonneg.modalities.images.sources._collection import Collection, Pixels
 from nonneg.modalities.images.sources._folder import Folder, holds_image
 from nonneg.modalities.images.sources._huggingface import HuggingFace, is_dataset
 from nonneg.modalities.images.sources._parquet import Parquet, holds_encoded_images, parquet_files
@@ -90,8 +89,17 @@ def typical_side(data: str | Path | Any) -> int:
         else:
             found.listing()
             first = found.read(0)
+        from nonneg.modalities.images.sources._decode import shorter_side  # needs Pillow
+
         sides = [side for image in itertools.islice(first, _FIRST) if (side := shorter_side(image))]
     return int(np.median(sides)) if sides else 0
+
+
+def decode_image(content: bytes, image_size: int) -> Pixels:
+    """Decode an image given by a person to `(height, width, 3)` uint8; a broken one is an `InputError`."""
+    from nonneg.modalities.images.sources._decode import decode_given  # needs Pillow
+
+    return decode_given(content, image_size)
 
 
 @contextmanager

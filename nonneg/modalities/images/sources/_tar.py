@@ -13,12 +13,14 @@ from nonneg.errors import InputError
 from nonneg.messages import one_line
 from nonneg.modalities._splits import SPLITS, choose_split, classes, has_splits, require_train, unique_ids
 from nonneg.modalities.images.sources._collection import (
+    MOST_BYTES,
+    BrokenImageError,
     Listing,
     check_no_split_among_classes,
     looks_like_image,
     short_name,
+    too_long,
 )
-from nonneg.modalities.images.sources._decode import MOST_BYTES, BrokenImageError, too_long
 
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _Mode = Literal["r:gz", "r:bz2", "r:xz", "r:*"]

@@ -51,6 +51,8 @@ def _train(recipe: str, arguments: list[str]) -> None:
     from nonneg.training import train as run_training
 
     start = load_recipe(recipe)
+    if re.search(r"--rectify[ =]none\b", " ".join(arguments)):
+        start = start.without_rectifier()  # whose settings would be an error
 
     def settings(
         config: Annotated[TrainConfig, tyro.conf.arg(name="")] = start,

@@ -90,6 +90,15 @@ def test_two_images_are_an_error(tmp_path):
         adapted(IMAGES.replace(data=array(tmp_path / "x.npy", 3, 8)))
 
 
+def test_without_a_rectifier_its_settings_are_zero(tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = array(tmp_path / "x.npy", 32, 8)
+    code, _, error = command("train", "images", "--data", data, "--epochs", "1", "--rectify", "none")
+    assert code == 0, error
+    config = load_recipe("runs/images/config.toml")
+    assert (config.rectify, config.share, config.first_share, config.first_dense_weight) == ("none", 0, 0, 0)
+
+
 def test_the_estimate_of_the_time_does_not_change_the_result(tmp_path, capsys):
     data = array(tmp_path / "x.npy", 128, 8)
     config, _ = adapted(IMAGES.replace(data=data, epochs=20, batch_size=32), {"epochs", "batch_size"})

@@ -38,6 +38,7 @@ class EmbedOptions:
         skip_broken: leave out samples that cannot be read.
         media: store previews of the samples, such as the images or thumbnails of large ones.
         overwrite: replace earlier features in the folder.
+        side: for a model of pairs, which side of them, such as image or text; "" for the first.
     """
 
     split: str = "train"
@@ -48,6 +49,7 @@ class EmbedOptions:
     skip_broken: bool = False
     media: bool = True
     overwrite: bool = False
+    side: str = ""
 
 
 def embed_data(
@@ -87,11 +89,12 @@ def _work(
     """
     model = load(run)
     skip_broken = options.skip_broken or None
-    source = model.modality.open(data, options.split, skip_broken=skip_broken, progress=progress)
+    source = model.open(data, options.split, side=options.side, skip_broken=skip_broken, progress=progress)
     for note in source.notes if progress else ():
         print(f"Note: {note}.", file=sys.stderr)
     layers: tuple[Layer, ...] = ("encoder", "projector") if options.layer == "both" else (options.layer,)
-    out = _beside(run, source) if out is None else out
+    side = options.side or next(iter(model.modality.sides), "")
+    out = _beside(run, source, side) if out is None else out
     folders = {name: out if len(layers) == 1 else out.with_name(f"{out.stem}-{name}{out.suffix}") for name in layers}
     for folder in folders.values():
         _check_writable(folder, options.overwrite)
@@ -116,7 +119,7 @@ def _work(
                 device=device,
                 precision=options.precision,
                 media=options.media,
-                origin={"run": _run_name(run)},
+                origin={"run": _run_name(run), **({"side": side} if side else {})},
                 advance=lambda samples: bar.advance(task, samples),
             )
     for name, share in features.items():
@@ -138,9 +141,13 @@ def _run_name(run: str) -> str:
     return path.parent.name if path.name == "model" else path.name
 
 
-def _beside(run: str, source: Source) -> Path:
-    """Return `runs/x-photos-train.features` for `runs/x` and `photos/train`; in the current folder for a hub model."""
-    name = f"{_run_name(run).rpartition('/')[2].partition('@')[0]}-{source.name.replace('/', '-')}.features"
+def _beside(run: str, source: Source, side: str) -> Path:
+    """Return `runs/x-photos-train.features` for `runs/x` and `photos/train`; in the current folder for a hub model.
+
+    The name of a side of pairs is added.
+    """
+    data = source.name.replace("/", "-") + (f"-{side}" if side else "")
+    name = f"{_run_name(run).rpartition('/')[2].partition('@')[0]}-{data}.features"
     if run.startswith("hub:"):
         return Path(name)
     path = Path(run).resolve()

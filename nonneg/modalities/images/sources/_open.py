@@ -19,6 +19,7 @@ from nonneg.modalities.images.sources._bundled import digits, shapes
 from nonneg.modalities.images.sources._cache import open_cached
 from nonneg.modalities.images.sources._cifar import cifar
 from nonneg.modalities.images.sources._collection import Collection
+from nonneg.modalities.images.sources._column import Column
 from nonneg.modalities.images.sources._decode import shorter_side
 from nonneg.modalities.images.sources._folder import Folder, holds_image
 from nonneg.modalities.images.sources._huggingface import HuggingFace, is_dataset
@@ -47,7 +48,7 @@ def open_source(
     Args:
         data: `digits` or `shapes` (bundled); the path of a folder of images, a tar, Parquet, NumPy files or
             CIFAR's binary version; an array of images `(n, h, w)` or `(n, h, w, c)` uint8, or a tuple of images
-            and labels `(n,)`; a Hugging Face dataset, or several by split.
+            and labels `(n,)`; a Hugging Face dataset, or several by split; a `Column` of a table.
         split: `train`, `test` or the data's own name. `test` also finds `val` and `validation`; data without splits
             is all `train`.
         image_size: scale the shorter side of image files to this length and cut out the centre; 0 keeps their size,
@@ -107,6 +108,8 @@ def _printable_errors() -> Iterator[None]:
 
 
 def _open(data: Any, split: str) -> Source | Collection:
+    if isinstance(data, Column):
+        return data
     if isinstance(data, str) and data in _BUNDLED:
         return _bundled(data, split)
     if isinstance(data, str | os.PathLike):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -35,12 +36,14 @@ class Side(Modality):
     ) -> Source:
         pairs: Pairs = self.pairs
         if isinstance(data, Source):
-            samples, rows = unwrapped(data.samples)
+            samples, _ = unwrapped(data.samples)
             if isinstance(samples, SideRows):
                 return data
             if isinstance(samples, PairRows):
-                samples, rows = unwrapped(pairs.open(data).samples)
-                return replace(samples.side(self.side_name, rows), name=data.name, notes=data.notes)
+                opened = pairs.open(data)
+                whole, rows = unwrapped(opened.samples)
+                side: Source = whole.side(self.side_name, rows)
+                return replace(side, name=opened.name, notes=opened.notes)
             return self._alone(self.own.open(data))
         try:
             opened = pairs.open(data, split, skip_broken=skip_broken, progress=progress)
@@ -72,7 +75,7 @@ def preview(pairs: "Pairs", source: Source, rows: range) -> dict[str, Any]:
     linked = [samples.partners[row][:_MOST_TEXTS] for row in numbers]
     side = next(side for side in pairs.sides if side != samples.side)
     others = Source(samples.others.name, SomeRows(samples.others.samples, np.concatenate(linked)))  # some repeatedly
-    starts = np.cumsum([0, *map(len, linked)])
+    starts: list[int] = np.cumsum([0, *map(len, linked)]).tolist()
     beside = pairs.modality_of(side).preview(others, range(len(others)))
     images = {"pixels", "media"}
     for kind, values in beside.items():
@@ -84,7 +87,7 @@ def preview(pairs: "Pairs", source: Source, rows: range) -> dict[str, Any]:
 def _of_each(values: Any, starts: Sequence[int]) -> Any:
     """Return one value per sample: all its texts in one, or its first image."""
     if isinstance(values, np.ndarray):
-        return values[np.asarray(starts[:-1])]
+        return values[starts[:-1]]
     if values and isinstance(values[0], str):
-        return ["\n".join(dict.fromkeys(values[a:b])) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+        return ["\n".join(dict.fromkeys(values[a:b])) for a, b in pairwise(starts)]
     return [values[start] for start in starts[:-1]]

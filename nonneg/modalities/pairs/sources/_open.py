@@ -91,7 +91,8 @@ def _paired(
     if repeated := len(whole) - len(kept):
         notes.append(f"{repeated:,} of {len(links):,} rows are repeated and count once")
     return pair_source(
-        *sides,
+        sides[0],
+        sides[1],
         links[kept],
         None if groups is None else groups[kept],
         sides=names,

@@ -14,7 +14,7 @@ from nonneg.processes import launched_processes
 
 
 def demo(
-    data: Literal["digits", "shapes", "intents"] = "digits",
+    data: Literal["digits", "shapes", "intents", "emoji"] = "digits",
     out: Path = Path("runs/demo"),
     seed: int = 0,
     epochs: int | None = None,
@@ -23,8 +23,8 @@ def demo(
     """Train CL and NCL side by side on bundled data; print a table and write a report.
 
     Args:
-        data: handwritten digits, drawn shapes with known factors, or intents, customers' questions (needs the extra
-            text).
+        data: handwritten digits, drawn shapes with known factors, intents, customers' questions, or emoji, pictures
+            with their words (the last two need the extra text).
         out: folder for both runs, their features and report.html.
         seed: seed of weights, order and views.
         epochs: number of epochs; by default the recipe's.

@@ -171,6 +171,16 @@ class Modality:
             raise InputError(f"side is {name!r}, expected none: the run was trained on {self.name}, not on pairs")
         return self
 
+    def calibrated(self, encoder: nn.Module, side: str, h: Tensor) -> Tensor:
+        """Adjust the encoder after training to the samples of a side; return its output for them as it is now.
+
+        Args:
+            encoder: of this modality.
+            side: the name of the side.
+            h: `(samples, width)`, the encoder's output for samples of that side.
+        """
+        return h
+
     def related(self, batch: Any) -> Tensor | None:
         """Return `(batch,)` integers, the same for samples that are never negatives of each other; None for none."""
         return None

@@ -18,6 +18,7 @@ from nonneg.durable import TEMPORARY_PREFIX, os_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.features import Features, is_features
 from nonneg.modalities import Source
+from nonneg.models._agreement import with_agreement
 from nonneg.models._collect import features_of, joined
 from nonneg.models._store import load
 from nonneg.models._stream import Layer, Precision, aligned_shares, check_batch_size, usual_batch_size
@@ -123,6 +124,8 @@ def _work(
                 advance=lambda samples: bar.advance(task, samples),
             )
     for name, share in features.items():
+        if side and name == "projector" and processes.total == 1 and model.modality.partners(source) is not None:
+            share = with_agreement(share, model.to(device), source, share)
         place = folders[name] if processes.total == 1 else _part(folders[name], processes.rank)
         share.save(place, overwrite=options.overwrite)
     yield None

@@ -171,22 +171,26 @@ class Model(nn.Module):
         return found if layer == "both" else found[layer]
 
     def calibrate(self, source: Source) -> None:
-        """Make each feature active on its share of these samples, as `embed` sees them; for models with a share.
+        """Make each feature active on its share of these samples, as `embed` sees them, if the model has a share.
 
-        Uses at most 20,000 samples, spread over the source, and fewer with more than 4,096 features.
+        The encoder is first adjusted to each side of pairs. Uses at most 20,000 samples, spread over the source, and
+        fewer with more than 4,096 features.
         """
-        if not self.config.share:
+        if not self.config.share and not self.modality.sides:
             return
-        *layers, standardise, rectifier = self.projector
-        assert isinstance(standardise, Standardise) and isinstance(rectifier, NonNegative)  # as `ModelConfig` demands
         most = min(_CALIBRATION, _CALIBRATION * 4096 // self.config.features)
         rows = np.unique(np.linspace(0, len(source) - 1, min(len(source), most)).astype(np.int64))
         some = source.take(rows)
-        sides = [self.embed(some, "encoder", media=False, side=side).codes for side in self.modality.sides or ("",)]
-        codes = np.concatenate([side.toarray() if sp.issparse(side) else side for side in sides])
-        h = torch.from_numpy(codes).to(standardise.mean)
-        with torch.no_grad():
-            calibrate(standardise, rectifier, nn.Sequential(*layers).eval()(h))
+        outputs = []
+        for side in self.modality.sides or ("",):
+            codes = self.embed(some, "encoder", media=False, side=side).codes
+            h = torch.from_numpy(codes.toarray() if sp.issparse(codes) else np.array(codes))
+            outputs.append(self.modality.calibrated(self.encoder, side, h.to(next(self.parameters()))))
+        if self.config.share:
+            *layers, standardise, rectifier = self.projector
+            assert isinstance(standardise, Standardise) and isinstance(rectifier, NonNegative)  # `ModelConfig` demands
+            with torch.no_grad():
+                calibrate(standardise, rectifier, nn.Sequential(*layers).eval()(torch.cat(outputs)))
 
     def save(self, folder: str | Path) -> None:
         """Write `config.json`, `model.safetensors` and a model card, `README.md`."""

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nonneg.rectify import Standardise
+from nonneg.rectify import EPSILON, Standardise
 
 
 class TwoSided(nn.Module):
@@ -40,3 +40,16 @@ class TwoSided(nn.Module):
     def forward(self, inputs: Mapping[str, Any]) -> Tensor:
         sides = [side for side in self.encoders if side in inputs]
         return torch.cat([self.maps[side](self.encoders[side](inputs[side])) for side in sides])
+
+    @torch.no_grad()
+    def calibrated(self, side: str, h: Tensor) -> Tensor:
+        """Give these outputs of a side mean 0 and variance 1, and so all later ones; return them as they are now.
+
+        In training, the statistics follow random views, which can differ from the samples: a text with hidden words
+        is shorter than the text.
+        """
+        standardise: Standardise = self.maps[side][-1]  # type: ignore[index, assignment]
+        mean, variance = h.mean(0), h.var(0, correction=0)
+        standardise.mean.add_(mean * (standardise.variance + EPSILON).sqrt())
+        standardise.variance.copy_((standardise.variance + EPSILON) * variance - EPSILON).clamp_(min=0)
+        return (h - mean) * variance.clamp(min=EPSILON).rsqrt()

@@ -65,6 +65,9 @@ class Pairs(Modality):
         side = name or self.sides[0]
         return Side(self, side, self.modality_of(side))
 
+    def calibrated(self, encoder: nn.Module, side: str, h: Tensor) -> Tensor:
+        return encoder.calibrated(side, h) if isinstance(encoder, TwoSided) else h
+
     def related(self, batch: Any) -> Tensor | None:
         return batch.get(GROUP)  # type: ignore[no-any-return]
 
@@ -82,9 +85,8 @@ class Pairs(Modality):
                 return data
             groups = None if rows.groups is None else rows.groups[numbers]
             samples = PairRows(self.sides, (first, second), rows.links[numbers], groups)
-            return replace(
-                data, samples=samples, notes=tuple(dict.fromkeys((*data.notes, *first.notes, *second.notes)))
-            )
+            notes = dict.fromkeys((*data.notes, *first.notes, *second.notes))
+            return replace(data, samples=samples, notes=tuple(notes))
         columns = Columns(self.first_column, self.second_column, self.labels, self.groups)
         skip = self.skip_broken if skip_broken is None else skip_broken
         return open_pairs(data, split, self, columns, skip_broken=skip, progress=progress)

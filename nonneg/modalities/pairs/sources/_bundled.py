@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 VENDORS = ("noto", "twemoji")
 _SIDE = 64
 # Tenths of the emoji; those that differ only in the gender of a person are in the same one.
-_PARTS = {"train": range(2, 10), "test": range(2)}
+_PARTS = {"train": range(2, 10), "test": range(2), "all": range(10)}
 
 
 def emoji(split: str, pairs: "Pairs") -> Source:
     """Return pictures of emoji by Noto and Twemoji with their names and keywords; the label is the Unicode subgroup.
 
-    A test emoji is in the test split with the pictures of both vendors.
+    A test emoji is in the test split with the pictures of both vendors; the split "all" has every emoji.
     """
     if split not in _PARTS:
-        raise InputError(f"split is {split!r}, expected {' or '.join(_PARTS)}")
+        raise InputError(f"split is {split!r}, expected one of {', '.join(_PARTS)}")
     if pairs.sides != ("image", "text"):
         raise InputError(f"emoji are images with texts, expected these sides instead of {' and '.join(pairs.sides)}")
     folder = resources.files("nonneg.modalities.pairs.sources") / "emoji"

@@ -260,6 +260,9 @@ def test_extreme_inputs_with_a_low_temperature_give_finite_values(name, dtype, i
         "info_nce": losses.info_nce,
         "info_nce with a queue": lambda a, b, **kw: losses.info_nce(a, b, negatives=queue_for(a), **kw),
         "multimodal.info_nce": losses.multimodal.info_nce,
+        "multimodal.info_nce with groups": lambda a, b, **kw: losses.multimodal.info_nce(
+            a, b, related=groups_for(a), **kw
+        ),
         "sup_con": lambda a, b, **kw: losses.supervised.sup_con(a, torch.arange(len(a)) // 2, **kw),
     }[name.removesuffix(" in chunks")]
     chunk = 2 if "chunks" in name else None

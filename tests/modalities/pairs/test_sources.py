@@ -1,6 +1,8 @@
 """Where pairs come from: tables of every format, and what is wrong with them."""
 
+import io
 import json
+import tarfile
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +48,34 @@ def test_a_table_has_a_path_and_a_text_per_row(folder, suffix):
     assert batch[:, 0, 0].tolist() == [[255, 0, 0], [0, 128, 0], [0, 128, 0], [0, 0, 255]]
     assert source.samples.sources[1].samples.texts == ["red square", "green square", "a meadow", "sky"]
     assert "3 groups" in source.notes[0]
+
+
+def encoded(path):
+    return path.read_bytes()
+
+
+def test_parquet_holds_the_pictures_itself(folder, tmp_path):
+    stored = [{"bytes": encoded(folder / path), "path": path} for path in COLOURS]
+    table = pa.table({"image": stored, "caption": ["red", "green", "blue"], "label": [1, 0, 1]})
+    pq.write_table(table, tmp_path / "train-00000-of-00001.parquet")
+    source = Pairs().open(str(tmp_path / "train-00000-of-00001.parquet"), progress=False)
+    assert len(source) == 3 and source.samples.groups is None and source.labels.tolist() == [1, 0, 1]
+    assert source.samples.sources[1].samples.texts == ["red", "green", "blue"]
+
+
+def test_a_tar_holds_a_text_beside_each_picture(folder, tmp_path):
+    with tarfile.open(tmp_path / "shard.tar", "w") as tar:
+        for number, (path, colour) in enumerate(COLOURS.items()):
+            files = {f"{number:03d}.png": encoded(folder / path), f"{number:03d}.txt": colour.encode()}
+            for name, content in files.items() if number < 2 else [next(iter(files.items()))]:
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+    with pytest.raises(InputError, match="row 2 is missing"):
+        Pairs().open(str(tmp_path / "shard.tar"), progress=False)
+    source = Pairs(skip_broken=True).open(str(tmp_path / "shard.tar"), progress=False)
+    assert source.ids == ("000.png", "001.png")
+    assert source.samples.sources[1].samples.texts == ["red", "green"]
 
 
 def test_columns_are_found_by_their_usual_names_or_named(folder):

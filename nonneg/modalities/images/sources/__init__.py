@@ -3,6 +3,17 @@
 from nonneg.modalities.images.sources._collection import MixedSizesError
 from nonneg.modalities.images.sources._column import Column
 from nonneg.modalities.images.sources._decode import MOST_BYTES, decode_image
-from nonneg.modalities.images.sources._open import open_source, typical_side
+from nonneg.modalities.images.sources._open import Listed, listed, open_source, typical_side
+from nonneg.modalities.images.sources._tar import members as tar_members
 
-__all__ = ["MOST_BYTES", "Column", "MixedSizesError", "decode_image", "open_source", "typical_side"]
+__all__ = [
+    "MOST_BYTES",
+    "Column",
+    "Listed",
+    "MixedSizesError",
+    "decode_image",
+    "listed",
+    "open_source",
+    "tar_members",
+    "typical_side",
+]

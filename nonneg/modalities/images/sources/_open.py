@@ -2,10 +2,10 @@
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -93,6 +93,42 @@ def typical_side(data: str | Path | Any) -> int:
             first = found.read(0)
         sides = [side for image in itertools.islice(first, _FIRST) if (side := shorter_side(image))]
     return int(np.median(sides)) if sides else 0
+
+
+class Listed(NamedTuple):
+    """Encoded images that are stored with other values: in Parquet files, in a tar or in a dataset.
+
+    Attributes:
+        name: for `Source.name`.
+        ids: the id of each image, including broken ones.
+        files: the Parquet files of the split, in the order of their rows.
+        tar: the tar.
+    """
+
+    name: str
+    ids: Sequence[str]
+    files: Sequence[Path] = ()
+    tar: Path | None = None
+
+
+def listed(data: Any, split: str = "train") -> Listed | None:
+    """Return the images of data that stores them with other values, without decoding them; None for other data."""
+    if isinstance(data, str | os.PathLike):
+        path = Path(data)
+        tables = parquet_files(path) if path.is_dir() else [path] if path.suffix.lower() == ".parquet" else []
+        if not any(file.is_file() and holds_encoded_images(file) for file in tables) and not (
+            path.is_file() and is_tar(path)
+        ):
+            return None
+    elif not is_dataset(data):
+        return None
+    with _printable_errors():
+        found = _open(data, split)
+        if isinstance(found, Source):
+            return None
+        listing = found.listing()
+    files = found.files if isinstance(found, Parquet) else ()
+    return Listed(listing.name, listing.ids, files, Path(data) if isinstance(found, Tar) else None)
 
 
 @contextmanager

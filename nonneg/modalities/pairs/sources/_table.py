@@ -15,7 +15,7 @@ from nonneg.tables import column_names, read_column
 SUFFIXES = (".csv", ".jsonl", ".parquet")
 ACCEPTED = (
     "a .csv, .jsonl or .parquet file with a path and a text per row beside the images, a folder that holds one, or"
-    " tables named train and test"
+    " tables named train and test; Parquet with encoded images; a tar with .jpg and .txt files of the same stem"
 )
 USUAL = {
     "images": ("image", "img", "picture", "photo", "path", "file", "filename", "file_name", "image_path", "filepath"),
@@ -56,21 +56,25 @@ class Table:
 
     def chosen(self, given: str, kind: str, taken: Sequence[str] = ()) -> str:
         """Return the name of a column: the given one, or the first of the usual names for this kind of samples."""
-        names = column_names(self.path)
-        listed = ", ".join(names) or "none"
-        if given:
-            if given not in names:
-                raise InputError(f"{self.path} has no column {given!r}, expected one of {listed}")
-            return given
-        lower = {name.lower(): name for name in reversed(names) if name not in taken}
-        found = next((lower[usual] for usual in USUAL.get(kind, ()) if usual in lower), None)
-        if found is None:
-            usual = ", ".join(USUAL.get(kind, ())) or "none"
-            raise InputError(
-                f"{self.path} has the columns {listed}, expected {kind} in one of {usual}; name it with first_column"
-                " or second_column"
-            )
-        return found
+        names = [name for name in column_names(self.path) if name not in taken]
+        return chosen_column(str(self.path), names, given, USUAL.get(kind, ()), kind)
+
+
+def chosen_column(where: str, names: Sequence[str], given: str, usual: Sequence[str], kind: str) -> str:
+    """Return the given name of a column, or the first of the usual names that there is, in any case."""
+    listed = ", ".join(names) or "none"
+    if given:
+        if given not in names:
+            raise InputError(f"{where} has no column {given!r}, expected one of {listed}")
+        return given
+    lower = {name.lower(): name for name in reversed(names)}
+    found = next((lower[name] for name in usual if name in lower), None)
+    if found is None:
+        raise InputError(
+            f"{where} has the columns {listed}, expected {kind} in one of {', '.join(usual) or 'none'}; name it with"
+            " first_column or second_column"
+        )
+    return found
 
 
 def open_table(data: str | os.PathLike[str], split: str) -> Table:

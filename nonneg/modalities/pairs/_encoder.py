@@ -48,7 +48,7 @@ class TwoSided(nn.Module):
         In training, the statistics follow random views, which can differ from the samples: a text with hidden words
         is shorter than the text.
         """
-        standardise: Standardise = self.maps[side][-1]  # type: ignore[index, assignment]
+        standardise: Standardise = self.maps[side][-1]  # type: ignore[index]
         mean, variance = h.mean(0), h.var(0, correction=0)
         standardise.mean.add_(mean * (standardise.variance + EPSILON).sqrt())
         standardise.variance.copy_((standardise.variance + EPSILON) * variance - EPSILON).clamp_(min=0)

@@ -2,7 +2,7 @@
 
 from nonneg.studies._compare import compare, compare_files
 from nonneg.studies._comparison import Comparison
-from nonneg.studies._demo import Outcome, demo
+from nonneg.studies._demo import Outcome, both_sides, demo
 from nonneg.studies._diagnosis import Conversion, Diagnosis, FeatureStatistics, Finding
 from nonneg.studies._doctor import diagnose, examine
 from nonneg.studies._plan import Plan, plan_for
@@ -18,6 +18,7 @@ __all__ = [
     "Finding",
     "Outcome",
     "Plan",
+    "both_sides",
     "compare",
     "compare_files",
     "demo",

@@ -22,7 +22,7 @@ from nonneg.studies._word_counts import TF_IDF, tf_idf
 from nonneg.training import TrainConfig, load_recipe, new_model, read_environment, read_log, train
 
 RESULTS, REPORT = "results.json", "report.html"
-_RECIPES = {"intents": "text", "emoji": "pairs"}  # of data whose recipe has another name
+_RECIPES = {"intents": "text"}  # of data whose recipe has another name
 _LABELS = {"intents": 0.1}  # share of the labels that probes are fitted on: with 77 classes, all would take minutes
 _DESCRIPTIONS = {
     "CL": "Plain contrastive learning: features are determined only up to a rotation, so a single one means nothing.",

@@ -28,7 +28,7 @@ def train(recipe: Annotated[str, tyro.conf.Positional]) -> None:
         nonneg train images --data photos/ --out runs/photos
 
     Args:
-        recipe: images, text, graph, digits, shapes, cifar10, cifar100, imagenet100, cifar10-supervised,
+        recipe: images, text, pairs, graph, digits, shapes, emoji, cifar10, cifar100, imagenet100, cifar10-supervised,
             cifar100-supervised, imagenet100-supervised, or the path of a TOML file.
     """
     _train(recipe, [])

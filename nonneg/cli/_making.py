@@ -15,7 +15,7 @@ from nonneg.processes import launched_processes
 
 
 def demo(
-    data: Literal["digits", "shapes", "intents"] = "digits",
+    data: Literal["digits", "shapes", "intents", "emoji"] = "digits",
     out: Path = Path("runs/demo"),
     seed: int = 0,
     epochs: int | None = None,
@@ -27,8 +27,8 @@ def demo(
         nonneg demo --data shapes --out runs/shapes
 
     Args:
-        data: handwritten digits, drawn shapes with known factors, or intents, customers' questions (needs the extra
-            text).
+        data: handwritten digits, drawn shapes with known factors, intents, customers' questions, or emoji, pictures
+            with their words (the last two need the extra text).
         out: folder for both runs, their features and report.html.
         seed: seed of weights, order and views.
         epochs: number of epochs; by default the recipe's.
@@ -51,6 +51,7 @@ def embed(
     skip_broken: bool = False,
     media: bool = True,
     overwrite: bool = False,
+    side: str = "",
 ) -> None:
     """Turn data into features with a trained model. Under torchrun, each process embeds a part of the data.
 
@@ -60,7 +61,8 @@ def embed(
     Args:
         run: a run's folder, a model's folder, or hub:owner/name.
         data: anything that the model's modality reads; for images digits, shapes, or the path of a folder, tar, Parquet
-            or array of images; for texts intents, lines.txt, or a column of a table as file.csv:column.
+            or array of images; for texts intents, lines.txt, or a column of a table as file.csv:column; for pairs
+            emoji, a table of both sides, or data of the side alone.
         split: which part of the data: train (everything if the data has no splits) or test.
         layer: the projector's output, the encoder's output, or both in separate folders.
         out: the features' folder; by default next to the run, named after the run and the data.
@@ -70,10 +72,11 @@ def embed(
         skip_broken: skip samples that cannot be read.
         media: store previews of the samples with the features, such as the images or thumbnails of large ones.
         overwrite: replace earlier features in that folder.
+        side: for a run trained on pairs: image or text; by default the first side.
     """
     from nonneg.models import EmbedOptions, embed_data
 
-    options = EmbedOptions(split, layer, batch_size, accelerator, precision, skip_broken, media, overwrite)
+    options = EmbedOptions(split, layer, batch_size, accelerator, precision, skip_broken, media, overwrite, side)
     written = embed_data(run, data, out, options)
     if launched_processes().is_first:
         print(f"Embedded: {', '.join(map(str, written))}")

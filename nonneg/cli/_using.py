@@ -42,7 +42,8 @@ def search(
         feature: a feature by number or name, and its weight: 17:1.0, wheels:0.5, or wheels for a weight of 1.
         image: an image file, encoded by the trained run that made the features.
         vector: a file with one vector, encoded by the run of nonneg convert that made the features.
-        text: a text, encoded by the sentence model and the run of nonneg convert that made the features.
+        text: a text, encoded by the run that made the features if it was trained on texts or pairs; for a run of
+            nonneg convert also give its sentence model.
         sample: a new sample of any kind that the run encodes: a path, or the text itself.
         without: exclude samples on which this feature is active; can be given several times.
         label: only samples with this label.

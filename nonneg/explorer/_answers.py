@@ -37,7 +37,8 @@ class FeatureRow(Caption):
 
     `active` counts the samples the feature is active on, `frequency` is their share of all samples, `consistency` the
     share of the most common `label` among them, `entropy` the entropy of their labels in nats, and `redundancy` the
-    largest absolute cosine with another feature. Values that are undefined are None.
+    largest absolute cosine with another feature. For samples of pairs, `agreement` is the AUC of a feature's value on
+    a sample for whether it is active on the sample's partner. Values that are undefined are None.
     """
 
     active: int
@@ -47,6 +48,7 @@ class FeatureRow(Caption):
     consistency: float | None
     entropy: float | None
     redundancy: float | None
+    agreement: float | None = None
 
 
 class FeatureTable(Answer):

@@ -57,6 +57,8 @@ class FeatureSet:
         self._active_rows = features.units.astype(bool).tocsc()
         self._has_pixels = features.has_media and features.pixels is not None
         self.labels = label_counts(features)
+        agreement = features.agreement
+        self._agreement = np.full(features.shape[1], np.nan) if agreement is None else agreement
         self._lock = threading.RLock()
         self._hints: dict[int, str] | None = None
         self.names = Names(features, folder)
@@ -135,6 +137,7 @@ class FeatureSet:
             consistency=None if labels is None else float(labels.share[feature]),
             entropy=None if labels is None else float(labels.entropy[feature]),
             redundancy=None if np.isnan(redundancy) else redundancy,
+            agreement=None if np.isnan(self._agreement[feature]) else float(self._agreement[feature]),
         )
 
     @cached_property

@@ -205,6 +205,19 @@ class Features:
             raise InputError(f"provenance has invalid columns, expected {self.shape[1]} numbers, at least -1")
         return np.array(columns, np.int64)
 
+    @property
+    def agreement(self) -> Array | None:
+        """`(features,)`: how well samples and their partners agree on each feature, as an AUC; NaN if unknown.
+
+        None for features of samples without partners. 0.5 is chance.
+        """
+        found = self._provenance.get("agreement")
+        if not isinstance(found, dict) or not isinstance(found.get("auc"), list):
+            return None
+        values = np.array([np.nan if value is None else value for value in found["auc"]] + [np.nan], np.float64)
+        columns = np.arange(self.shape[1]) if self.model_columns is None else self.model_columns
+        return values[columns] if columns.max(initial=0) < len(values) - 1 else None
+
     # Derived values
 
     @cached_property
@@ -297,6 +310,10 @@ class Features:
         """Return the same features with these names added; an empty name removes one."""
         # Empty names are kept, so that saving removes the names from the folder too.
         return self._with_parts(_names={**self._names, **self._checked_names(names)})
+
+    def with_provenance(self, entries: Mapping[str, Any]) -> "Features":
+        """Return the same features with these entries added to the provenance."""
+        return self._with_parts(_provenance=plain_json({**self._provenance, **entries}))
 
     # Files
 

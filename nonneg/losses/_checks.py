@@ -67,16 +67,16 @@ def check_same_device(loss: str, z: Tensor, **others: Tensor) -> None:
             raise ValueError(f"{loss}: {name} is on {other.device} and z on {z.device}, expected the same device")
 
 
-def check_labels(loss: str, labels: Tensor | None, z: Tensor) -> None:
+def check_labels(loss: str, labels: Tensor | None, z: Tensor, name: str = "labels") -> None:
     """Check that there is one integer label per row."""
     if labels is None:
-        raise TypeError(f"{loss}: labels is None, expected one integer label per row")
+        raise TypeError(f"{loss}: {name} is None, expected one integer per row")
     if not isinstance(labels, Tensor) or labels.is_floating_point() or labels.is_complex():
         found = labels.dtype if isinstance(labels, Tensor) else type(labels).__name__
-        raise TypeError(f"{loss}: labels is {found}, expected an integer tensor")
+        raise TypeError(f"{loss}: {name} is {found}, expected an integer tensor")
     if labels.shape != (len(z),):
-        raise ValueError(f"{loss}: labels has shape {tuple(labels.shape)}, expected ({len(z)},), one label per row")
-    check_same_device(loss, z, labels=labels)
+        raise ValueError(f"{loss}: {name} has shape {tuple(labels.shape)}, expected ({len(z)},), one integer per row")
+    check_same_device(loss, z, **{name: labels})
 
 
 def check_weights(loss: str, **weights: float) -> None:

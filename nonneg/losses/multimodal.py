@@ -1,12 +1,14 @@
 """Losses over pairs of two modalities, such as image and text, with one encoder each and a shared space."""
 
+from collections.abc import Callable
+
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
-from nonneg.gathering import gather, mean_over_processes
-from nonneg.losses._checks import checked_batch, checked_temperature, working_dtype
+from nonneg.gathering import gather, mean_over_processes, total
+from nonneg.losses._checks import check_labels, checked_batch, checked_temperature, working_dtype
 from nonneg.losses._rows import full_precision, sum_over_rows, unit_rows
 from nonneg.losses._spectral import energy
 
@@ -19,6 +21,7 @@ def info_nce(
     temperature: float | Tensor = 0.07,
     group: dist.ProcessGroup | None = None,
     chunk_rows: int | None = None,
+    related: Tensor | None = None,
 ) -> Tensor:
     """Contrast matching rows of two modalities with all other rows of the batch (the loss of CLIP).
 
@@ -31,6 +34,8 @@ def info_nce(
         a, b: `(pairs, features)` in any floating-point dtype; row i of both belong together. All-zero rows are
             allowed: their similarity to everything is 0.
         temperature, group, chunk_rows: as in `nonneg.losses.info_nce`.
+        related: `(pairs,)` integers: pairs with the same number, such as several texts of one image, are never
+            negatives of each other, on any process. None if every other pair is a negative.
 
     Returns:
         A scalar, the mean of the two directions, in float32 (float64 for float64 input).
@@ -40,13 +45,20 @@ def info_nce(
         tensor(0.0134)
     """
     rank, _, pairs = checked_batch("multimodal.info_nce", group, a=a, b=b)
+    _check_related("multimodal.info_nce", related, a)
     temperature = checked_temperature("multimodal.info_nce", temperature, a)
     with full_precision(a):
         units_a, units_b = (unit_rows(gather(z, group).flatten(0, 1)) for z in (a, b))
         mine = slice(rank * pairs, (rank + 1) * pairs)
         partner = torch.arange(mine.start, mine.stop, device=a.device)
-        a_to_b = sum_over_rows(_partner_loss, (units_a[mine], partner), (units_b, temperature), chunk_rows)
-        b_to_a = sum_over_rows(_partner_loss, (units_b[mine], partner), (units_a, temperature), chunk_rows)
+        loss: Callable[..., Tensor] = _partner_loss
+        rows: tuple[Tensor, ...] = (partner,)
+        shared: tuple[Tensor, ...] = (temperature,)
+        if related is not None:
+            loss = _unrelated_partner_loss
+            rows, shared = (partner, related), (temperature, gather(related, group).flatten())
+        a_to_b = sum_over_rows(loss, (units_a[mine], *rows), (units_b, *shared), chunk_rows)
+        b_to_a = sum_over_rows(loss, (units_b[mine], *rows), (units_a, *shared), chunk_rows)
         return mean_over_processes((a_to_b + b_to_a) / (2 * pairs), group)
 
 
@@ -54,7 +66,21 @@ def _partner_loss(anchors: Tensor, partner: Tensor, candidates: Tensor, temperat
     return F.cross_entropy((anchors / temperature) @ candidates.T, partner, reduction="sum")
 
 
-def spectral(a: Tensor, b: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
+def _unrelated_partner_loss(
+    anchors: Tensor, partner: Tensor, own: Tensor, candidates: Tensor, temperature: Tensor, everyone: Tensor
+) -> Tensor:
+    """The same without the candidates related to an anchor, other than its partner."""
+    is_left_out = (own[:, None] == everyone).scatter(1, partner[:, None], False)
+    logits = ((anchors / temperature) @ candidates.T).masked_fill(is_left_out, float("-inf"))
+    return F.cross_entropy(logits, partner, reduction="sum")
+
+
+def _check_related(loss: str, related: Tensor | None, a: Tensor) -> None:
+    if related is not None:
+        check_labels(loss, related, a, "related")
+
+
+def spectral(a: Tensor, b: Tensor, group: dist.ProcessGroup | None = None, related: Tensor | None = None) -> Tensor:
     """Spectral contrastive loss of two modalities: an unbiased estimate from a batch of pairs.
 
         loss = −2 E[f(x)·g(y)] + E[(f(x)·g(y⁻))²]
@@ -65,6 +91,7 @@ def spectral(a: Tensor, b: Tensor, group: dist.ProcessGroup | None = None) -> Te
     Args:
         a, b: `(pairs, features)` in any floating-point dtype; row i of both belong together.
         group: also use the rows of these processes as negatives, as in `nonneg.losses.info_nce`.
+        related: as in `info_nce`; memory then grows with the square of the batch.
 
     Returns:
         A scalar in float32 (float64 for float64 input).
@@ -74,11 +101,17 @@ def spectral(a: Tensor, b: Tensor, group: dist.ProcessGroup | None = None) -> Te
         tensor(-2.)
     """
     rank, processes, pairs = checked_batch("multimodal.spectral", group, a=a, b=b)
+    _check_related("multimodal.spectral", related, a)
     with full_precision(a):
         dtype = working_dtype(a)
         x, y = a.to(dtype), b.to(dtype)
         everyone = gather(y, group).flatten(0, 1)
         agreement = (x * y).sum(1)
+        if related is not None:
+            is_negative = related[:, None] != gather(related, group).flatten()
+            count = total(is_negative.sum(), group).clamp(min=1) / processes
+            repulsion = ((x @ everyone.T).square() * is_negative).sum()
+            return mean_over_processes(repulsion / count - 2 * agreement.mean(), group)
         pair = torch.arange(processes * pairs, device=a.device).view(processes, pairs)
         repulsion = energy(x, everyone, pair[rank], pair.flatten(), agreement.square().sum())
         negatives = pairs * (pairs * processes - 1)

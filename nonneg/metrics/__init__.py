@@ -19,7 +19,14 @@ from nonneg.metrics._activity import (
 from nonneg.metrics._agreement import Agreement, Match, agreement, match
 from nonneg.metrics._class_consistency import ClassConsistency, class_consistency
 from nonneg.metrics._information_gap import MutualInformationGap, mutual_information_gap
-from nonneg.metrics._retrieval import mean_average_precision, mean_reciprocal_rank, precision_at_k, recall_at_k
+from nonneg.metrics._partner_auc import PartnerAuc, partner_auc
+from nonneg.metrics._retrieval import (
+    group_recall_at_k,
+    mean_average_precision,
+    mean_reciprocal_rank,
+    precision_at_k,
+    recall_at_k,
+)
 from nonneg.metrics._sepin import Sepin, sepin
 from nonneg.metrics._structure import correlation, correlation_matrix, effective_rank
 
@@ -33,6 +40,7 @@ __all__ = [
     "ClassConsistency",
     "Match",
     "MutualInformationGap",
+    "PartnerAuc",
     "Sepin",
     "accumulate",
     "activity",
@@ -42,12 +50,14 @@ __all__ = [
     "correlation_matrix",
     "effective_rank",
     "expected_activation",
+    "group_recall_at_k",
     "hoyer",
     "live_features",
     "match",
     "mean_average_precision",
     "mean_reciprocal_rank",
     "mutual_information_gap",
+    "partner_auc",
     "precision_at_k",
     "recall_at_k",
     "sepin",

@@ -220,6 +220,44 @@ def _recall_in_threads(queries: sp.csr_array, candidates: sp.csr_array, k: int) 
     return float(chances.mean())
 
 
+def group_recall_at_k(a: Any, b: Any, groups_a: Any, groups_b: Any, k: int = 10) -> Tensor:
+    """Return, for each row of `a`, whether one of the `k` nearest rows of `b` by cosine is of its group.
+
+    Ties count as in `recall_at_k`: by the share of orders in which a row of the group is among the first `k`.
+
+    Args:
+        a: `(queries, features)`, a torch, NumPy or SciPy sparse matrix.
+        b: `(candidates, features)`, likewise.
+        groups_a, groups_b: one integer per row, such as the number of the text of a picture.
+        k: number of neighbours.
+
+    Returns:
+        `(queries,)` float64 from 0 to 1; their mean is the recall.
+
+    Example:
+        >>> texts, pictures = np.eye(2), np.array([[0.9, 0.1], [0.6, 0.8], [0.0, 1.0]])
+        >>> group_recall_at_k(texts, pictures, [0, 1], [0, 1, 0], k=1).tolist()
+        [1.0, 0.0]
+    """
+    for z in (a, b):
+        check(z, "group_recall_at_k")
+    if k < 1 or a.shape[1] != b.shape[1]:
+        raise ValueError(f"group_recall_at_k: k is {k} and the widths are {a.shape[1]} and {b.shape[1]}")
+    x, y = (unit_rows(as_dense(for_products(z, "group_recall_at_k"), "group_recall_at_k").double()) for z in (a, b))
+    own, theirs = (torch.tensor(np.array(groups), device=x.device) for groups in (groups_a, groups_b))
+    found = []
+    for first, last in query_blocks(len(x), len(y)):
+        similarity = x[first:last] @ y.T
+        is_partner = own[first:last, None] == theirs
+        best = similarity.masked_fill(~is_partner, -torch.inf).amax(1, keepdim=True)
+        others, level = ~is_partner, best - TOLERANCE
+        nearer = ((similarity > best + TOLERANCE) & others).sum(1)
+        tied = ((similarity >= level) & others).sum(1) - nearer
+        chance = ((k - nearer).double() / (tied + 1)).clamp(0, 1)
+        found.append(torch.where(best[:, 0] == -torch.inf, 0.0, chance))
+    return torch.cat(found)
+
+
 @overload
 def mean_reciprocal_rank(a: Any, b: Any, k: int = 10, reduce: Literal[True] = True) -> float: ...
 @overload

@@ -1,10 +1,13 @@
 """`Modality`: everything that depends on the kind of samples, in five questions."""
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -17,6 +20,7 @@ _HOMES = {
     "images": "nonneg.modalities.images",
     "own": "nonneg.modalities.own",
     "nodes": "nonneg.modalities.graphs",
+    "pairs": "nonneg.modalities.pairs",
     "texts": "nonneg.modalities.texts",
 }
 _REGISTERED: dict[str, type["Modality"]] = {}
@@ -57,6 +61,22 @@ class Modality:
             return data
         found = repr(data) if isinstance(data, str) else f"a {type(data).__name__}"
         raise InputError(f"data is {found}, expected a Source: {type(self).__name__} reads no files")
+
+    def open_column(
+        self, values: Sequence[Any], where: str, folder: Path, *, skip_broken: bool = False, progress: bool = True
+    ) -> tuple[Source, npt.NDArray[np.int64]]:
+        """Open one column of a table of pairs; equal values become one sample.
+
+        Args:
+            values: one per row of the table, such as texts or the paths of files.
+            where: the table and its column, for messages.
+            folder: the folder of the table, to which paths are relative.
+            skip_broken, progress: as for `open`.
+
+        Returns:
+            The samples, and the sample of each row of the table, -1 for a row that was skipped.
+        """
+        raise InputError(f"{where} cannot be read: {type(self).__name__} reads no columns, expected images or texts")
 
     def fitted(self, source: Source) -> Self:
         """Return a copy that knows everything it must about the data, such as the number of channels of images.
@@ -134,6 +154,36 @@ class Modality:
         `nonneg.load` needs none of them.
         """
         return {}
+
+    # For samples with two sides, such as an image and its text
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """The names of the sides of a sample, such as image and text; none if it has only one.
+
+        The views that the loss compares are then the two sides of a sample, and `draw_views` draws one of each.
+        """
+        return ()
+
+    def side(self, name: str = "") -> "Modality":
+        """Return the modality that opens and reads one side for this modality's encoder; "" is the first side."""
+        if name:
+            raise InputError(f"side is {name!r}, expected none: the run was trained on {self.name}, not on pairs")
+        return self
+
+    def calibrated(self, encoder: nn.Module, side: str, h: Tensor) -> Tensor:
+        """Adjust the encoder after training to the samples of a side; return its output for them as it is now.
+
+        Args:
+            encoder: of this modality.
+            side: the name of the side.
+            h: `(samples, width)`, the encoder's output for samples of that side.
+        """
+        return h
+
+    def related(self, batch: Any) -> Tensor | None:
+        """Return `(batch,)` integers, the same for samples that are never negatives of each other; None for none."""
+        return None
 
     # For recipes that adapt to the data
 

@@ -1,5 +1,6 @@
 """Networks with non-negative features: building, saving, loading, embedding."""
 
+from nonneg.models._agreement import with_agreement
 from nonneg.models._config import OWN_ENCODER, ModelConfig
 from nonneg.models._embed import EmbedOptions, embed_data
 from nonneg.models._model import Model, output_width, projector_of
@@ -20,4 +21,5 @@ __all__ = [
     "output_width",
     "projector_of",
     "verify",
+    "with_agreement",
 ]

@@ -19,6 +19,7 @@ from nonneg.errors import InputError
 from nonneg.extras import needs_extra
 from nonneg.features import Features, is_features
 from nonneg.modalities import Source
+from nonneg.models._agreement import with_agreement
 from nonneg.models._collect import features_of, joined
 from nonneg.models._store import load
 from nonneg.models._stream import Layer, Precision, aligned_shares, check_batch_size, usual_batch_size
@@ -39,6 +40,7 @@ class EmbedOptions:
         skip_broken: leave out samples that cannot be read.
         media: store previews of the samples, such as the images or thumbnails of large ones.
         overwrite: replace earlier features in the folder.
+        side: for a model of pairs, which side of them, such as image or text; "" for the first.
     """
 
     split: str = "train"
@@ -49,6 +51,7 @@ class EmbedOptions:
     skip_broken: bool = False
     media: bool = True
     overwrite: bool = False
+    side: str = ""
 
 
 def embed_data(
@@ -88,11 +91,12 @@ def _work(
     """
     model = load(run)
     skip_broken = options.skip_broken or None
-    source = model.modality.open(data, options.split, skip_broken=skip_broken, progress=progress)
+    source = model.open(data, options.split, side=options.side, skip_broken=skip_broken, progress=progress)
     for note in source.notes if progress else ():
         print(f"Note: {note}.", file=sys.stderr)
     layers: tuple[Layer, ...] = ("encoder", "projector") if options.layer == "both" else (options.layer,)
-    out = _beside(run, source) if out is None else out
+    side = options.side or next(iter(model.modality.sides), "")
+    out = _beside(run, source, side) if out is None else out
     folders = {name: out if len(layers) == 1 else out.with_name(f"{out.stem}-{name}{out.suffix}") for name in layers}
     for folder in folders.values():
         _check_writable(folder, options.overwrite)
@@ -117,10 +121,12 @@ def _work(
                 device=device,
                 precision=options.precision,
                 media=options.media,
-                origin={"run": _run_name(run)},
+                origin={"run": _run_name(run), **({"side": side} if side else {})},
                 advance=lambda samples: bar.advance(task, samples),
             )
     for name, share in features.items():
+        if side and name == "projector" and processes.total == 1 and model.modality.partners(source) is not None:
+            share = with_agreement(share, model.to(device), source, share)
         place = folders[name] if processes.total == 1 else _part(folders[name], processes.rank)
         share.save(place, overwrite=options.overwrite)
     yield None
@@ -139,9 +145,13 @@ def _run_name(run: str) -> str:
     return path.parent.name if path.name == "model" else path.name
 
 
-def _beside(run: str, source: Source) -> Path:
-    """Return `runs/x-photos-train.features` for `runs/x` and `photos/train`; in the current folder for a hub model."""
-    name = f"{_run_name(run).rpartition('/')[2].partition('@')[0]}-{source.name.replace('/', '-')}.features"
+def _beside(run: str, source: Source, side: str) -> Path:
+    """Return `runs/x-photos-train.features` for `runs/x` and `photos/train`; in the current folder for a hub model.
+
+    The name of a side of pairs is added.
+    """
+    data = source.name.replace("/", "-") + (f"-{side}" if side else "")
+    name = f"{_run_name(run).rpartition('/')[2].partition('@')[0]}-{data}.features"
     if run.startswith("hub:"):
         return Path(name)
     path = Path(run).resolve()

@@ -97,9 +97,17 @@ class Model(nn.Module):
         """Return the classifier's output `(batch, classes)` for features `(batch, features)`."""
         return F.linear(z, self.head())
 
-    def open(self, data: Any, split: str = "train", *, progress: bool = True) -> Source:
-        """Open data with the model's modality."""
-        return self.modality.open(data, split, progress=progress)
+    def open(
+        self,
+        data: Any,
+        split: str = "train",
+        *,
+        side: str = "",
+        skip_broken: bool | None = None,
+        progress: bool = True,
+    ) -> Source:
+        """Open data to embed with the model's modality; of pairs, one side, by default the first."""
+        return self.modality.side(side).open(data, split, skip_broken=skip_broken, progress=progress)
 
     @overload
     def embed(
@@ -110,6 +118,7 @@ class Model(nn.Module):
         device: str | torch.device | None = ...,
         precision: Precision = ...,
         media: bool = ...,
+        side: str = ...,
     ) -> Features: ...
 
     @overload
@@ -121,6 +130,7 @@ class Model(nn.Module):
         device: str | torch.device | None = ...,
         precision: Precision = ...,
         media: bool = ...,
+        side: str = ...,
     ) -> dict[Layer, Features]: ...
 
     def embed(
@@ -131,6 +141,7 @@ class Model(nn.Module):
         device: str | torch.device | None = None,
         precision: Precision = "32-true",
         media: bool = True,
+        side: str = "",
     ) -> Features | dict[Layer, Features]:
         """Return the features of every sample, with batch norm in evaluation mode.
 
@@ -143,9 +154,10 @@ class Model(nn.Module):
             device: where to compute; None is the model's device.
             precision: "32-true" or "bf16-mixed".
             media: store the samples' previews (images, thumbnails, texts) with the features.
+            side: for a model of pairs, which side of them, such as image or text; by default the first.
         """
         layers: tuple[Layer, ...] = ("encoder", "projector") if layer == "both" else (layer,)
-        source = self.open(source)
+        source = self.open(source, side=side)
         found = features_of(
             self,
             source,
@@ -159,20 +171,26 @@ class Model(nn.Module):
         return found if layer == "both" else found[layer]
 
     def calibrate(self, source: Source) -> None:
-        """Make each feature active on its share of these samples, as `embed` sees them; for models with a share.
+        """Make each feature active on its share of these samples, as `embed` sees them, if the model has a share.
 
-        Uses at most 20,000 samples, spread over the source, and fewer with more than 4,096 features.
+        The encoder is first adjusted to each side of pairs. Uses at most 20,000 samples, spread over the source, and
+        fewer with more than 4,096 features.
         """
-        if not self.config.share:
+        if not self.config.share and not self.modality.sides:
             return
-        *layers, standardise, rectifier = self.projector
-        assert isinstance(standardise, Standardise) and isinstance(rectifier, NonNegative)  # as `ModelConfig` demands
         most = min(_CALIBRATION, _CALIBRATION * 4096 // self.config.features)
         rows = np.unique(np.linspace(0, len(source) - 1, min(len(source), most)).astype(np.int64))
-        codes = self.embed(source.take(rows), "encoder", media=False).codes
-        h = torch.from_numpy(codes.toarray() if sp.issparse(codes) else np.array(codes)).to(standardise.mean)
-        with torch.no_grad():
-            calibrate(standardise, rectifier, nn.Sequential(*layers).eval()(h))
+        some = source.take(rows)
+        outputs = []
+        for side in self.modality.sides or ("",):
+            codes = self.embed(some, "encoder", media=False, side=side).codes
+            h = torch.from_numpy(codes.toarray() if sp.issparse(codes) else np.array(codes))
+            outputs.append(self.modality.calibrated(self.encoder, side, h.to(next(self.parameters()))))
+        if self.config.share:
+            *layers, standardise, rectifier = self.projector
+            assert isinstance(standardise, Standardise) and isinstance(rectifier, NonNegative)  # `ModelConfig` demands
+            with torch.no_grad():
+                calibrate(standardise, rectifier, nn.Sequential(*layers).eval()(torch.cat(outputs)))
 
     def save(self, folder: str | Path) -> None:
         """Write `config.json`, `model.safetensors` and a model card, `README.md`."""
@@ -191,8 +209,9 @@ def output_width(encoder: nn.Module, modality: Modality, source: Source) -> int:
             output = encoded(encoder.eval(), inputs)
     finally:
         encoder.train(was_training)
-    if len(output) != 2:
-        raise InputError(f"encoder {type(encoder).__name__} returns {len(output)} rows for 2 samples, expected 2")
+    rows = 2 * max(1, len(modality.sides))
+    if len(output) != rows:
+        raise InputError(f"encoder {type(encoder).__name__} returns {len(output)} rows for 2 samples, expected {rows}")
     return output.shape[1]
 
 

@@ -2,6 +2,17 @@
 
 from nonneg.rectify._maps import rep_relu, top_k
 from nonneg.rectify._non_negative import CONTROLS, KINDS, WITH_SHARE, NonNegative
-from nonneg.rectify._standardise import Standardise, calibrate, folded
+from nonneg.rectify._standardise import EPSILON, Standardise, calibrate, folded
 
-__all__ = ["CONTROLS", "KINDS", "WITH_SHARE", "NonNegative", "Standardise", "calibrate", "folded", "rep_relu", "top_k"]
+__all__ = [
+    "CONTROLS",
+    "EPSILON",
+    "KINDS",
+    "WITH_SHARE",
+    "NonNegative",
+    "Standardise",
+    "calibrate",
+    "folded",
+    "rep_relu",
+    "top_k",
+]

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from nonneg.gathering import sum_over_processes
 from nonneg.rectify._non_negative import NonNegative
 
-_MOMENTUM, _EPSILON = 0.1, 1e-5
+EPSILON = 1e-5  # added to variances
+_MOMENTUM = 0.1
 
 
 class Standardise(nn.Module):
@@ -49,7 +50,7 @@ class Standardise(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = x.to(torch.promote_types(x.dtype, torch.float32))  # sums over a batch are too coarse in bf16
         if not self.training:
-            return (x - self.mean) * (self.variance + _EPSILON).rsqrt()
+            return (x - self.mean) * (self.variance + EPSILON).rsqrt()
         rows = x.flatten(0, -2)
         count = len(rows) * (1 if self.group is None else self.group.size())
         mean = sum_over_processes(rows.sum(0), self.group) / count
@@ -60,7 +61,7 @@ class Standardise(nn.Module):
             weight = self.batches.reciprocal().clamp(min=_MOMENTUM).to(self.mean.dtype)  # 1 for the first batch
             self.mean.lerp_(mean.to(self.mean.dtype), weight)
             self.variance.lerp_(variance.to(self.variance.dtype), weight)
-        return centred * (variance + _EPSILON).rsqrt()
+        return centred * (variance + EPSILON).rsqrt()
 
 
 @torch.no_grad()
@@ -85,7 +86,7 @@ def calibrate(standardise: Standardise, rectifier: NonNegative, z: Tensor) -> No
     z = z.to(standardise.mean.dtype)
     standardise.mean.copy_(z.mean(0))
     standardise.variance.copy_((z - standardise.mean).square().mean(0))
-    scaled = (z - standardise.mean) * (standardise.variance + _EPSILON).rsqrt()
+    scaled = (z - standardise.mean) * (standardise.variance + EPSILON).rsqrt()
     inactive = min(len(z), max(1, round((1 - rectifier.share) * len(z))))
     rectifier.threshold.copy_(scaled.sort(0).values[inactive - 1])
 
@@ -112,7 +113,7 @@ def folded(projector: nn.Sequential) -> nn.Sequential:
     standardise, linear = (layers[-1], layers[-2]) if len(layers) > 1 else (None, None)
     if not isinstance(standardise, Standardise) or not isinstance(linear, nn.Linear):
         return projector
-    scale = (standardise.variance + _EPSILON).rsqrt()
+    scale = (standardise.variance + EPSILON).rsqrt()
     shift = -standardise.mean * scale
     if isinstance(rectifier, NonNegative) and rectifier.share is not None:
         shift = shift - rectifier.threshold

@@ -6,7 +6,7 @@ with needs_extra("train", "a report"):  # checked before anything else is import
     import jinja2  # noqa: F401
     import matplotlib  # noqa: F401
 
-from nonneg.report._page import Side, Table, write_report
+from nonneg.report._page import Search, Side, Table, picture_of, write_report
 from nonneg.report._pictures import write_curves, write_pictures
 
-__all__ = ["Side", "Table", "write_curves", "write_pictures", "write_report"]
+__all__ = ["Search", "Side", "Table", "picture_of", "write_curves", "write_pictures", "write_report"]

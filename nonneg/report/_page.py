@@ -53,8 +53,27 @@ class Table:
     rows: tuple[tuple[str, tuple[str, ...], str], ...]
 
 
+@dataclass(frozen=True)
+class Search:
+    """What a query finds.
+
+    Attributes:
+        query: the words of the query.
+        found: the name of a model to the pictures that it finds, best first, as `picture_of` returns them.
+    """
+
+    query: str
+    found: Mapping[str, Sequence[Mapping[str, str]]]
+
+
 def write_report(
-    path: Path, title: str, lead: str, sides: Sequence[Side], table: Table, facts: Mapping[str, str]
+    path: Path,
+    title: str,
+    lead: str,
+    sides: Sequence[Side],
+    table: Table,
+    facts: Mapping[str, str],
+    searches: Sequence[Search] = (),
 ) -> None:
     """Write one self-contained HTML file, which needs neither a network nor other files."""
     for side in sides:
@@ -79,6 +98,7 @@ def write_report(
             for s in sides
         ],
         table=table,
+        searches=searches,
         facts=facts,
         figures={name: Markup(svg) for name, svg in figures.items()},
     )
@@ -111,9 +131,17 @@ def _strips(side: Side) -> list[dict[str, Any]]:
 
 
 def _shown(features: Features, row: int) -> dict[str, str]:
-    """Return what is shown of a sample: its text if it has one, otherwise its image."""
+    """Return what is shown of a sample: its image if it has one, otherwise its text."""
     text = features.text(row)
-    return {"text": text[:_EXCERPT]} if text is not None else {"image": _data_uri(features.media(row))}
+    if text is None or features.has_media:
+        return {"image": _data_uri(features.media(row))}
+    return {"text": text[:_EXCERPT]}
+
+
+def picture_of(features: Features, row: int) -> dict[str, str]:
+    """Return the image of a sample with its text, for a `Search`."""
+    text = features.text(row) or features.id(row)
+    return {"image": _data_uri(features.media(row)), "text": text.partition(",")[0][:_EXCERPT]}
 
 
 def live_correlation(features: Features) -> Any:

@@ -17,7 +17,9 @@ from nonneg.messages import one_line
 from nonneg.tables import open_vectors
 
 
-def encoder_for(features: Features, run: str | Path, sentence_model: str | None = None) -> "Encoder":
+def encoder_for(
+    features: Features, run: str | Path, sentence_model: str | None = None, kind: str | None = None
+) -> "Encoder":
     """Return an encoder that makes codes of new samples for these features, or say why the run's model cannot.
 
     The run's description is read and compared with the features; its weights are loaded when first used.
@@ -28,14 +30,19 @@ def encoder_for(features: Features, run: str | Path, sentence_model: str | None 
             `hub:owner/name` work as well.
         sentence_model: the sentence-transformers model that made the vectors of a run of `nonneg convert`; with it
             the encoder takes texts instead of vectors.
+        kind: for a run trained on pairs, what the encoder is to take, such as "image"; by default the second side.
     """
     described = _description(run)
+    side = ""
     if "encoder" in described:
         is_encoder = features.layer == "encoder" or described.get("projector_depth") == 0
         width = described.get("encoder_width" if is_encoder else "features")  # None or 0: known once it is loaded
         modality = described.get("modality")
         name = str(modality.get("name")) if isinstance(modality, dict) else "images"
-        kind = name.removesuffix("s")
+        if name == "pairs":
+            side, kind = _side(modality, kind)
+        else:
+            kind = name.removesuffix("s")
     elif described.get("nonneg") == "NonNegativeEmbedding":
         if features.layer == "encoder":
             raise InputError(f"the features are of layer encoder, expected projector, the only layer of {run}")
@@ -45,7 +52,16 @@ def encoder_for(features: Features, run: str | Path, sentence_model: str | None 
         raise InputError(f"{run} holds {found}, expected a run of nonneg train or nonneg convert")
     if isinstance(width, int) and width:
         _check_width(features, width, str(run))
-    return Encoder(features, str(run), kind, is_trained="encoder" in described, sentence_model=sentence_model)
+    is_trained = "encoder" in described
+    return Encoder(features, str(run), kind, is_trained=is_trained, sentence_model=sentence_model, side=side)
+
+
+def _side(pairs: Any, kind: str | None) -> tuple[str, str]:
+    """Return the side of a model of pairs that takes this kind of sample, by default the second, and its kind."""
+    tables = [pairs.get(place, {}) for place in ("first", "second")]
+    kinds = [str(table.get("name") if isinstance(table, dict) else "").removesuffix("s") for table in tables]
+    place = kinds.index(kind) if kind in kinds else 1
+    return ("first", "second")[place] if kinds[0] == kinds[1] else kinds[place], kinds[place]
 
 
 def select_columns(codes: Any, features: Features, model: str = "the model") -> Any:
@@ -86,9 +102,9 @@ class Encoder:
     """
 
     def __init__(
-        self, features: Features, run: str, kind: str, *, is_trained: bool, sentence_model: str | None
+        self, features: Features, run: str, kind: str, *, is_trained: bool, sentence_model: str | None, side: str = ""
     ) -> None:
-        self.kind, self.run = kind, run
+        self.kind, self.run, self._side = kind, run, side
         self._features, self._is_trained, self._sentence_model = features, is_trained, sentence_model
         self._lock = threading.Lock()
 
@@ -109,14 +125,14 @@ class Encoder:
             raise InputError(f"texts are given, but {self.run} encodes a new {self.kind}")
         with self._lock:
             if self._is_trained:
-                codes = self._model.embed(list(texts), self._features.layer, media=False).codes
+                codes = self._model.embed(list(texts), self._features.layer, media=False, side=self._side).codes
             else:
                 codes = self._model.encode(self._sentence_vectors(texts))
         return sp.csr_array(select_columns(codes, self._features, self.run))
 
     def _trained_codes(self, sample: Any) -> Any:
         try:
-            source = self._model.modality.read(sample)
+            source = self._model.modality.side(self._side).read(sample)
         except InputError as error:
             name = "" if isinstance(sample, bytes) else f"{sample}: "
             raise InputError(f"{name}{error}") from error

@@ -149,7 +149,7 @@ def find(
 def _encoder(features: Features, kind: str, run: str | Path | None, sentence_model: str | None) -> Encoder:
     if run is None:
         raise InputError(f"{kind} is given without a run to encode it, expected the run that made the features")
-    encoder = encoder_for(features, run, sentence_model)
+    encoder = encoder_for(features, run, sentence_model, kind)
     if kind not in (encoder.kind, "sample"):
         hint = ", or a text and its sentence model" if encoder.kind == "vector" else ""
         raise InputError(f"{kind} is given, but {run} encodes a new {encoder.kind}, expected one{hint}")

@@ -13,7 +13,7 @@ from nonneg.studies._theory import print_theory
 from nonneg.studies._word_counts import tf_idf
 
 if TYPE_CHECKING:
-    from nonneg.studies._demo import Outcome, demo
+    from nonneg.studies._demo import Outcome, both_sides, demo
     from nonneg.studies._reproduce import reproduce
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Plan",
     "Size",
     "Sizes",
+    "both_sides",
     "compare",
     "compare_files",
     "demo",
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 # These train models and draw figures, with packages of the extra train.
-_HOMES = {"Outcome": "_demo", "demo": "_demo", "reproduce": "_reproduce"}
+_HOMES = {"Outcome": "_demo", "both_sides": "_demo", "demo": "_demo", "reproduce": "_reproduce"}
 
 
 def __getattr__(name: str) -> Any:

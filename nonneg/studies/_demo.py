@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +12,12 @@ from rich.console import Console
 
 from nonneg import metrics
 from nonneg.durable import claim_folder, write_atomically
-from nonneg.evaluate import Probe, few_labels, linear_probe, rich_table
+from nonneg.evaluate import Probe, few_labels, linear_probe, rich_table, suggest_names
 from nonneg.features import Features
 from nonneg.modalities import Source
 from nonneg.models import load
-from nonneg.report import Side, Table, write_report
+from nonneg.report import Search, Side, Table, picture_of, write_report
+from nonneg.studies._pairs_demo import ROWS, found_by_words, measure_pairs
 from nonneg.studies._word_counts import TF_IDF, tf_idf
 from nonneg.training import TrainConfig, load_recipe, new_model, read_environment, read_log, train
 
@@ -40,9 +41,11 @@ class Outcome:
     projector: Features
     figures: Mapping[str, float]
     meanings: Mapping[int, Mapping[str, str]]
-    """Feature to the factors it follows and their values; empty if no factors are known."""
+    """Feature to the factors it follows and their values, or to its words; empty if neither is known."""
     chance_followers: Mapping[str, float]
     """Factor to the number of features that would follow it by chance."""
+    found: Mapping[str, list[int]] = field(default_factory=dict)
+    """Query to the rows of `projector` that it finds, for pairs of pictures and words."""
 
 
 def demo(
@@ -55,7 +58,7 @@ def demo(
     """Train CL and NCL with the same seed and budget, measure both, print a table and write a report.
 
     Args:
-        data: digits, shapes, or intents, whose table also has word counts (TF-IDF).
+        data: digits, shapes, emoji, or intents, whose table also has word counts (TF-IDF).
         out: folder for both runs, both features, `results.json` and `report.html`.
         seed: seed of weights, order and views.
         overwrite: replace an earlier demo in that folder.
@@ -73,7 +76,10 @@ def demo(
     outcomes = []
     for name, side in configs.items():
         run = train(side, folder / name.lower(), title=f"{name:>3}")
-        outcomes.append(_measure(name, run, side, train_source, test, folder))
+        if config.modality.sides:
+            outcomes.append(_measure_pairs(name, run, config, test, folder))
+        else:
+            outcomes.append(_measure(name, run, side, train_source, test, folder))
     outcomes += _baselines(config, train_source, test)
     table = _table(outcomes, test, _LABELS.get(data, 1.0))
     sides = {o.name: {**o.figures, "follows": o.meanings} for o in outcomes}
@@ -104,13 +110,30 @@ def _measure(name: str, run: Path, config: TrainConfig, train: Source, test: Sou
     figures = {
         "probe_encoder": _probe(train_layers["encoder"], test_layers["encoder"], config).accuracy,
         **_figures(train_layers["projector"], features, config),
-        "seconds": sum(line["seconds"] for line in read_log(run)),
+        "seconds": _seconds(run),
     }
     return Outcome(name, run, features, figures, *_meanings(features, test))
 
 
+def _measure_pairs(name: str, run: Path, config: TrainConfig, test: Source, folder: Path) -> Outcome:
+    """Measure a run on held-out pairs; the page shows the pictures of all pairs."""
+    model = load(run)
+    every = config.modality.open(config.data, "all")
+    measured = measure_pairs(model, test, every, most_active=round(config.share * config.features))
+    measured.shown.save(folder / f"{name.lower()}.features")
+    words = {feature: {"words": found.name} for feature, found in suggest_names(measured.shown).items()}
+    figures = {**measured.figures, "seconds": _seconds(run)}
+    return Outcome(name, run, measured.features, figures, words, {}, found_by_words(model, measured.features))
+
+
+def _seconds(run: Path) -> float:
+    return float(sum(line["seconds"] for line in read_log(run)))
+
+
 def _baselines(config: TrainConfig, train: Source, test: Source) -> list[Outcome]:
     """Return the outcome of word counts, for texts; nothing for other samples."""
+    if config.modality.sides:
+        return []
     texts, test_texts = (config.modality.preview(each, range(len(each))).get("texts") for each in (train, test))
     if texts is None or test_texts is None:
         return []
@@ -172,6 +195,7 @@ def _table(outcomes: list[Outcome], test: Source, share: float) -> Table:
 
     predicted = "labels that a linear map predicts" + (f", fitted on {share:.0%} of the labels" if share < 1 else "")
     rows = [
+        *(row(label, meaning, "{value:.1%}", key) for label, meaning, key in ROWS),
         row("linear probe, encoder", predicted, "{value:.1%}", "probe_encoder"),
         row("linear probe, projector", "the same, from the features themselves", "{value:.1%}", "probe_projector"),
         row(
@@ -192,6 +216,7 @@ def _table(outcomes: list[Outcome], test: Source, share: float) -> Table:
         row("live features", "active on at least one sample", "{value:.0f} of {features:.0f}", "live"),
         row("precision@10", "share of nearest neighbours of the same class", "{value:.1%}", "precision_at_10"),
     ]
+    rows = [each for each in rows if set(each[1]) != {"—"}]
     for factor in test.factors:
         counts = [sum(factor in meaning for meaning in o.meanings.values()) for o in outcomes]
         cells = tuple(f"{n} (chance {o.chance_followers[factor]:.1f})" for n, o in zip(counts, outcomes, strict=True))
@@ -204,7 +229,10 @@ def _table(outcomes: list[Outcome], test: Source, share: float) -> Table:
 
 
 def _notes(outcome: Outcome) -> dict[int, str]:
-    return {feature: "follows " + ", ".join(meaning.values()) for feature, meaning in outcome.meanings.items()}
+    return {
+        feature: ("words: " if "words" in meaning else "follows ") + ", ".join(meaning.values())
+        for feature, meaning in outcome.meanings.items()
+    }
 
 
 def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: TrainConfig, test: Source) -> None:
@@ -221,6 +249,11 @@ def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: Tra
         "commit": made["commit"],
         "command": " ".join(made["command"]),
     }
+    if config.modality.sides:
+        del facts["probe"]
+        facts["data"] = f"{config.data}; figures and pictures of {len(test)} held-out pairs, words of all pairs"
+        active = round(config.share * config.features)
+        facts["CL"] = f"for agreement and consistency, the {active} largest values of a sample count as active"
     sides = [
         Side(o.name, _DESCRIPTIONS[o.name], o.projector, read_log(trained[o.name]), _notes(o))
         for o in outcomes
@@ -230,4 +263,8 @@ def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: Tra
         "Two networks trained on the same data with the same seed and budget. The only difference is a non-negative"
         " map at the end of the projector of the second one."
     )
-    write_report(path, f"Readable features: CL and NCL on {config.data}", lead, sides, table, facts)
+    searches = [
+        Search(query, {o.name: [picture_of(o.projector, row) for row in o.found[query]] for o in outcomes})
+        for query in outcomes[0].found
+    ]
+    write_report(path, f"Readable features: CL and NCL on {config.data}", lead, sides, table, facts, searches)

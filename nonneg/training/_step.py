@@ -60,7 +60,7 @@ class Step:
         model.modality.to(fabric.device)
         self.dense_weight = torch.zeros((), dtype=self.dtype, device=fabric.device)
         self.target: Tensor | None = None  # the share of samples on which features are to be active
-        for layer in model.projector:
+        for layer in model.modules():
             if isinstance(layer, NonNegative | Standardise):
                 layer.group = self.group
             if isinstance(layer, NonNegative) and layer.share is not None:
@@ -92,13 +92,16 @@ class Step:
         half = _AUTOCAST.get(config.precision)
         with torch.autocast(self.fabric.device.type, half, enabled=half is not None):
             h, dense, z, head = layers(views)
-        loss = self._loss(z, labels, head, config.temperature)
+        related = self.model.modality.related(batch.content)
+        loss = self._loss(z, labels, head, config.temperature, related)
         if config.first_dense_weight or config.dense_weight:
-            before = self._loss(dense, labels, head, config.dense_temperature)
+            before = self._loss(dense, labels, head, config.dense_temperature, related)
             loss = torch.lerp(loss, before, self.dense_weight.to(loss.dtype))
         return Outcome(loss, h.detach(), z.detach(), labels)
 
-    def _loss(self, z: Tensor, labels: Tensor | None, head: Tensor | None, temperature: float) -> Tensor:
+    def _loss(
+        self, z: Tensor, labels: Tensor | None, head: Tensor | None, temperature: float, related: Tensor | None
+    ) -> Tensor:
         """Compute the loss of features `(views, features)`: first views of all samples, then second views."""
         config, group = self.config, self.group
         # Chunks are computed twice, which one chunk is not worth.
@@ -110,6 +113,10 @@ class Step:
             assert labels is not None
             return losses.supervised.sup_con(z, labels, temperature, group=group, chunk_rows=chunk_rows)
         z1, z2 = z.chunk(2)
+        if self.model.modality.sides and config.loss == "info_nce":
+            return losses.multimodal.info_nce(z1, z2, temperature, group, chunk_rows, related)
+        if self.model.modality.sides:
+            return losses.multimodal.spectral(z1, z2, group, related)
         if config.loss == "info_nce":
             return losses.info_nce(z1, z2, temperature, group=group, chunk_rows=chunk_rows)
         return getattr(losses, config.loss)(z1, z2, group=group)  # type: ignore[no-any-return]
@@ -149,6 +156,7 @@ def step_bytes(network: Model, source: Source, config: TrainConfig, processes: i
 
     one = as_tensors(source.samples[[0]])
     views = config.batch_size // processes // config.accumulate * views_per_sample(config)
+    views //= max(1, len(network.modality.sides))  # the encoder's input then holds all sides
     try:
         shadow = copy.deepcopy(network).to("meta")
         batch = map_arrays(lambda part: part.to("meta").expand(views, *part.shape[1:]), one)

@@ -10,7 +10,7 @@ from nonneg.errors import InputError
 from nonneg.modalities import Source
 from nonneg.training.config import TrainConfig
 
-ADAPTING = frozenset({"images", "text"})
+ADAPTING = frozenset({"images", "pairs", "text"})
 """Recipes whose settings are adapted to the data by `nonneg train`."""
 
 _FEWEST_STEPS = 8  # in an epoch

@@ -45,7 +45,7 @@ class TrainConfig:
 
     encoder: str = "convnet_8"
     """convnet_8 or _24 (for about that many pixels per side), resnet18, 34 or 50, timm:NAME, transformers:NAME;
-    for the nodes of a graph gcn, graphsage, gin or gat."""
+    for the nodes of a graph gcn, graphsage, gin or gat; for pairs one per side: resnet18+transformer."""
     projector_depth: int = 2
     """Number of linear layers of the projector; with 0 the features are the encoder's output."""
     projector_width: Annotated[int, Field(ge=1, le=2**20)] = 256
@@ -122,6 +122,8 @@ class TrainConfig:
         if self.first_share and not 0 < self.share <= self.first_share:
             found = f"first_share is {self.first_share} with share {self.share}"
             raise InputError(f"{found}, expected 0, or at least a share above 0")
+        if self.modality.sides and self.loss not in ("info_nce", "spectral"):
+            raise InputError(f"loss is {self.loss!r} for {self.modality.name}, expected info_nce or spectral")
         # A network that cannot be built is reported before any data is read.
         self.model(self.modality, classes=2 if self.loss == "cross_entropy" else 0)
 

@@ -24,6 +24,7 @@ from nonneg.models import Layer
 from nonneg.trials._augmented import augmented_probe
 from nonneg.trials._fine_tune import fine_tune
 from nonneg.trials._labelled_training import LabelledResult
+from nonneg.trials._pairs import agreement, zero_shot
 from nonneg.trials._subject import TrainedSubject, embed_layers, split_sources, test_source
 from nonneg.trials._views import embed_view
 
@@ -147,6 +148,8 @@ def run_parts(probe_epochs: int, fine_tune_epochs: int) -> dict[str, Part]:
     return {
         "sepin": Part(_sepin),
         "partners": Part(_partners),
+        "zero-shot": Part(zero_shot),
+        "agreement": Part(agreement),
         "corruptions": Part(_corruptions, needs_probe=True),
         "augmented-probe": Part(partial(_augmented, epochs=probe_epochs), needs_probe=True),
         "fine-tuning": Part(partial(_fine_tuning, epochs=fine_tune_epochs), needs_probe=True),

@@ -16,7 +16,7 @@ def test_two_processes_equal_one_with_the_joint_batch():
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     result = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stdout.count("rank 1:") == 12
+    assert result.stdout.count("rank 1:") == 14
 
 
 def test_without_a_group_nothing_is_sent_even_if_one_is_initialised():

@@ -41,23 +41,30 @@ def slow_spectral(z1, z2):
     return -2 * positive + sum(negatives) / len(negatives)
 
 
-def slow_multimodal_info_nce(a, b, temperature=0.07):
+def slow_multimodal_info_nce(a, b, temperature=0.07, related=None):
     rows_a, rows_b = a.tolist(), b.tolist()
     n = len(rows_a)
+    related = range(n) if related is None else related
     result = 0.0
     for x, y in ((rows_a, rows_b), (rows_b, rows_a)):
         for i in range(n):
-            weights = [math.exp(cosine(x[i], y[j]) / temperature) for j in range(n)]
-            result -= math.log(weights[i] / sum(weights)) / (2 * n)
+            others = [j for j in range(n) if j == i or related[i] != related[j]]
+            weights = {j: math.exp(cosine(x[i], y[j]) / temperature) for j in others}
+            result -= math.log(weights[i] / sum(weights.values())) / (2 * n)
     return result
 
 
-def slow_multimodal_spectral(a, b):
+def slow_multimodal_spectral(a, b, related=None):
     rows_a, rows_b = a.tolist(), b.tolist()
     n = len(rows_a)
+    related = range(n) if related is None else related
     positive = sum(dot(rows_a[i], rows_b[i]) for i in range(n)) / n
-    negatives = [dot(rows_a[i], rows_b[j]) ** 2 for i in range(n) for j in range(n) if i != j]
+    negatives = [dot(rows_a[i], rows_b[j]) ** 2 for i in range(n) for j in range(n) if related[i] != related[j]]
     return -2 * positive + sum(negatives) / len(negatives)
+
+
+def groups_for(z):
+    return torch.arange(len(z)) // 2 % 3  # of two and more rows
 
 
 def centred(column):
@@ -142,6 +149,18 @@ CASES = {
         slow_multimodal_info_nce,
     ),
     "multimodal.spectral": (losses.multimodal.spectral, slow_multimodal_spectral),
+    "multimodal.info_nce with groups": (
+        lambda a, b: losses.multimodal.info_nce(a, b, related=groups_for(a)),
+        lambda a, b: slow_multimodal_info_nce(a, b, related=groups_for(a).tolist()),
+    ),
+    "multimodal.info_nce with groups in chunks": (
+        lambda a, b: losses.multimodal.info_nce(a, b, related=groups_for(a), chunk_rows=2),
+        lambda a, b: slow_multimodal_info_nce(a, b, related=groups_for(a).tolist()),
+    ),
+    "multimodal.spectral with groups": (
+        lambda a, b: losses.multimodal.spectral(a, b, related=groups_for(a)),
+        lambda a, b: slow_multimodal_spectral(a, b, groups_for(a).tolist()),
+    ),
     "sup_con": one(lambda z: losses.supervised.sup_con(z, LABELS), slow_sup_con),
     "sup_con in chunks": one(lambda z: losses.supervised.sup_con(z, LABELS, chunk_rows=2), slow_sup_con),
     "cross_entropy": one(
@@ -241,6 +260,9 @@ def test_extreme_inputs_with_a_low_temperature_give_finite_values(name, dtype, i
         "info_nce": losses.info_nce,
         "info_nce with a queue": lambda a, b, **kw: losses.info_nce(a, b, negatives=queue_for(a), **kw),
         "multimodal.info_nce": losses.multimodal.info_nce,
+        "multimodal.info_nce with groups": lambda a, b, **kw: losses.multimodal.info_nce(
+            a, b, related=groups_for(a), **kw
+        ),
         "sup_con": lambda a, b, **kw: losses.supervised.sup_con(a, torch.arange(len(a)) // 2, **kw),
     }[name.removesuffix(" in chunks")]
     chunk = 2 if "chunks" in name else None

@@ -13,6 +13,7 @@ const COLUMNS = [
   { name: "expected_activation", text: "Strength", format: figure, meaning: "expected activation: mean value relative to the sample's length" },
   { name: "consistency", text: "Same label", format: percent, meaning: "class consistency: share of the most common label" },
   { name: "entropy", text: "Label entropy", format: figure, meaning: "entropy of its labels in nats; 0 means a single label" },
+  { name: "agreement", text: "Agreement", format: percent, meaning: "does its value on a sample tell whether it is active on the sample's partner: AUC, 50% is chance" },
   { name: "redundancy", text: "Redundancy", format: figure, meaning: "largest absolute cosine with another feature" },
 ];
 

@@ -70,12 +70,16 @@ export async function tryPage({ set, overview }) {
       event.preventDefault();
       show(typed.value.trim());
     },
-  }, typed, element("button", { type: "submit" }, "Show its features"));
+  }, typed, element("button", { type: "submit" }, kind(usable) === "images" ? "Find pictures" : "Show its features"));
 
+  // Of pairs, words find pictures: both have the same features.
+  const finds = isText && kind(usable) === "images";
+  const heading = finds ? "Find pictures by words" : isText ? "Try a text" : "Try an image";
   return element("section", {},
-    element("div", { class: "head" }, element("h1", {}, isText ? "Try a text" : "Try an image"), setChoice(usable, (other) => href("/try", forSet(other)))),
-    element("p", {},
-      `See which features are active on ${isText ? "a text" : "an image"} of your own. It should resemble the ${kind(usable)} in`,
-      " this set. It is sent only to this server and is not stored."),
+    element("div", { class: "head" }, element("h1", {}, heading), setChoice(usable, (other) => href("/try", forSet(other)))),
+    element("p", {}, finds
+      ? "Describe what you look for. The words and the pictures share their features. Words are sent only to this server and are not stored."
+      : `See which features are active on ${isText ? "a text" : "an image"} of your own. It should resemble the ${kind(usable)} in`
+        + " this set. It is sent only to this server and is not stored."),
     isText ? form : drop, result);
 }

@@ -1,12 +1,13 @@
 """`Images`: the modality of images."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from pydantic import Field
@@ -16,9 +17,17 @@ from nonneg.durable import read_bounded
 from nonneg.errors import InputError
 from nonneg.modalities._modality import Modality, register
 from nonneg.modalities._source import Source
+from nonneg.modalities._splits import unique_ids
 from nonneg.modalities.images.corruptions import KINDS, SEVERITIES, corrupted_source
 from nonneg.modalities.images.encoders import Input, build_encoder, check_encoder
-from nonneg.modalities.images.sources import MOST_BYTES, MixedSizesError, decode_image, open_source, typical_side
+from nonneg.modalities.images.sources import (
+    MOST_BYTES,
+    Column,
+    MixedSizesError,
+    decode_image,
+    open_source,
+    typical_side,
+)
 from nonneg.modalities.images.views import ViewConfig, grey, random_views, resize
 
 _PREVIEW_SIDE = 96
@@ -88,6 +97,17 @@ class Images(Modality):
                 raise
             # Outside training the encoder's input has one size: files of any size are brought to it.
             return opened(image_size=round(self.height / self.centre))
+
+    def open_column(
+        self, values: Sequence[Any], where: str, folder: Path, *, skip_broken: bool = False, progress: bool = True
+    ) -> tuple[Source, npt.NDArray[np.int64]]:
+        """Open the images whose paths, relative to the folder, a column holds."""
+        named = ["" if value is None else str(value) for value in values]
+        paths = list(dict.fromkeys(named))
+        source = self.open(Column(paths, folder, where), skip_broken=skip_broken, progress=progress)
+        row = {id: number for number, id in enumerate(source.ids)}
+        of_path = {path: row.get(id, -1) for path, id in zip(paths, unique_ids(paths), strict=True)}
+        return source, np.array([of_path[path] for path in named], np.int64)
 
     def fitted(self, source: Source) -> Self:
         shape = source.samples.shape

@@ -1,10 +1,12 @@
 """`Texts`: the modality of texts."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -17,7 +19,7 @@ from nonneg.modalities.texts._sentence_files import sentence_files
 from nonneg.modalities.texts._tokenizer import Tokenizer, fit_tokenizer
 from nonneg.modalities.texts._views import ViewConfig, dropout_masks, token_views
 from nonneg.modalities.texts.encoders import PREFIX, Pooling, Transformer, pretrained_encoder
-from nonneg.modalities.texts.sources import Columns, open_texts
+from nonneg.modalities.texts.sources import Columns, ListTable, open_texts
 
 TRANSFORMER = "transformer"
 
@@ -93,6 +95,19 @@ class Texts(Modality):
         # Outside training, labels and partners are welcome but not needed.
         needed = self.tokenizer is None
         return self._tokenised(open_texts(data, split, columns, skip_broken=skip, need_columns=needed))
+
+    def open_column(
+        self, values: Sequence[Any], where: str, folder: Path, *, skip_broken: bool = False, progress: bool = True
+    ) -> tuple[Source, npt.NDArray[np.int64]]:
+        """Open the texts of a column."""
+        table = ListTable(where, {"text": values, "row": range(len(values))}, "text")
+        opened = open_texts(table, columns=Columns(ids="row"), skip_broken=skip_broken)
+        texts: TextRows = opened.samples
+        first = {text: number for number, text in enumerate(dict.fromkeys(texts.texts))}
+        rows = np.full(len(values), -1)
+        rows[[int(id) for id in opened.ids]] = [first[text] for text in texts.texts]
+        ids = tuple(f"text-{number:06d}" for number in range(len(first)))
+        return self._tokenised(Source(where, TextRows(list(first)), ids, skipped=opened.skipped)), rows
 
     def fitted(self, source: Source) -> Self:
         """Return a copy that can fit a tokenizer on these texts, if the encoder needs one."""

@@ -2,10 +2,10 @@
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from nonneg.modalities.images.sources._bundled import digits, shapes
 from nonneg.modalities.images.sources._cache import open_cached
 from nonneg.modalities.images.sources._cifar import cifar
 from nonneg.modalities.images.sources._collection import Collection, Pixels
+from nonneg.modalities.images.sources._column import Column
 from nonneg.modalities.images.sources._folder import Folder, holds_image
 from nonneg.modalities.images.sources._huggingface import HuggingFace, is_dataset
 from nonneg.modalities.images.sources._parquet import Parquet, holds_encoded_images, parquet_files
@@ -46,7 +47,7 @@ def open_source(
     Args:
         data: `digits` or `shapes` (bundled); the path of a folder of images, a tar, Parquet, NumPy files or
             CIFAR's binary version; an array of images `(n, h, w)` or `(n, h, w, c)` uint8, or a tuple of images
-            and labels `(n,)`; a Hugging Face dataset, or several by split.
+            and labels `(n,)`; a Hugging Face dataset, or several by split; a `Column` of a table.
         split: `train`, `test` or the data's own name. `test` also finds `val` and `validation`; data without splits
             is all `train`.
         image_size: scale the shorter side of image files to this length and cut out the centre; 0 keeps their size,
@@ -102,6 +103,42 @@ def decode_image(content: bytes, image_size: int) -> Pixels:
     return decode_given(content, image_size)
 
 
+class Listed(NamedTuple):
+    """Encoded images that are stored with other values: in Parquet files, in a tar or in a dataset.
+
+    Attributes:
+        name: for `Source.name`.
+        ids: the id of each image, including broken ones.
+        files: the Parquet files of the split, in the order of their rows.
+        tar: the tar.
+    """
+
+    name: str
+    ids: Sequence[str]
+    files: Sequence[Path] = ()
+    tar: Path | None = None
+
+
+def listed(data: Any, split: str = "train") -> Listed | None:
+    """Return the images of data that stores them with other values, without decoding them; None for other data."""
+    if isinstance(data, str | os.PathLike):
+        path = Path(data)
+        tables = parquet_files(path) if path.is_dir() else [path] if path.suffix.lower() == ".parquet" else []
+        if not any(file.is_file() and holds_encoded_images(file) for file in tables) and not (
+            path.is_file() and is_tar(path)
+        ):
+            return None
+    elif not is_dataset(data):
+        return None
+    with _printable_errors():
+        found = _open(data, split)
+        if isinstance(found, Source):
+            return None
+        listing = found.listing()
+    files = found.files if isinstance(found, Parquet) else ()
+    return Listed(listing.name, listing.ids, files, Path(data) if isinstance(found, Tar) else None)
+
+
 @contextmanager
 def _printable_errors() -> Iterator[None]:
     """Escape file names in errors, which may hold line breaks and invalid text."""
@@ -115,6 +152,8 @@ def _printable_errors() -> Iterator[None]:
 
 
 def _open(data: Any, split: str) -> Source | Collection:
+    if isinstance(data, Column):
+        return data
     if isinstance(data, str) and data in _BUNDLED:
         return _bundled(data, split)
     if isinstance(data, str | os.PathLike):

@@ -42,6 +42,11 @@ class Parquet:
         self.title = f"{short_name(data)}/{self._split}"
         self.place = f"parquet {os.path.realpath(data)} {split}"
 
+    @property
+    def files(self) -> Sequence[Path]:
+        """The files of the split, in the order of their rows."""
+        return self._files
+
     def fingerprint(self) -> str:
         # Includes the other splits, because classes given as words are numbered over all of them.
         with read_errors_as_input_errors(self._data):

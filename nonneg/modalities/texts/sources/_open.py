@@ -97,6 +97,8 @@ def open_texts(
 
 def _tables(data: Any, split: str) -> tuple[str, dict[str, Table], str]:
     """Return the name of the data, its splits, and which of these is asked for."""
+    if isinstance(data, ListTable):
+        return data.where, {split: data}, split
     if isinstance(data, str) and data in _BUNDLED:
         tables = _BUNDLED[data]()
         return data, tables, choose_split(split, tables, data)

@@ -1,0 +1,106 @@
+"""Tables with a column per side: which file holds them, and which columns."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nonneg.durable import read_errors_as_input_errors
+from nonneg.errors import InputError
+from nonneg.messages import valid_text
+from nonneg.modalities._splits import SPLITS, choose_split, require_train
+from nonneg.tables import column_names, read_column
+
+SUFFIXES = (".csv", ".jsonl", ".parquet")
+ACCEPTED = (
+    "a .csv, .jsonl or .parquet file with a path and a text per row beside the images, a folder that holds one, or"
+    " tables named train and test; Parquet with encoded images; a tar with .jpg and .txt files of the same stem"
+)
+USUAL = {
+    "images": ("image", "img", "picture", "photo", "path", "file", "filename", "file_name", "image_path", "filepath"),
+    "texts": ("text", "caption", "title", "name", "description", "sentence", "productdisplayname"),
+}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table of pairs, "" for those of the usual names, and for no labels and groups."""
+
+    first: str = ""
+    second: str = ""
+    labels: str = ""
+    groups: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One split of a table of pairs.
+
+    Attributes:
+        path: the file.
+        name: a short name of the data.
+        split: the name of the split.
+        others: the files of the other splits, for labels.
+    """
+
+    path: Path
+    name: str
+    split: str
+    others: tuple[Path, ...] = ()
+
+    def column(self, name: str, path: Path | None = None) -> Sequence[Any]:
+        """Return the values of a column of this split, or of another one."""
+        values: Sequence[Any] = read_column(f"{path or self.path}:{name}", as_text=True)
+        return [None if value is None or value != value else value for value in values]  # NaN is a missing value
+
+    def chosen(self, given: str, kind: str, taken: Sequence[str] = ()) -> str:
+        """Return the name of a column: the given one, or the first of the usual names for this kind of samples."""
+        names = [name for name in column_names(self.path) if name not in taken]
+        return chosen_column(str(self.path), names, given, USUAL.get(kind, ()), kind)
+
+
+def chosen_column(where: str, names: Sequence[str], given: str, usual: Sequence[str], kind: str) -> str:
+    """Return the given name of a column, or the first of the usual names that there is, in any case."""
+    listed = ", ".join(names) or "none"
+    if given:
+        if given not in names:
+            raise InputError(f"{where} has no column {given!r}, expected one of {listed}")
+        return given
+    lower = {name.lower(): name for name in reversed(names)}
+    found = next((lower[name] for name in usual if name in lower), None)
+    if found is None:
+        raise InputError(
+            f"{where} has the columns {listed}, expected {kind} in one of {', '.join(usual) or 'none'}; name it with"
+            " first_column or second_column"
+        )
+    return found
+
+
+def open_table(data: str | os.PathLike[str], split: str) -> Table:
+    """Find the table of a split."""
+    path = Path(data)
+    with read_errors_as_input_errors(path):
+        if not os.fspath(data) or not path.exists():
+            raise InputError(f"data is {os.fspath(data)!r}, expected emoji, or the path of {ACCEPTED}")
+        is_folder = path.is_dir()
+        files = sorted(file for file in path.iterdir() if _is_table(file)) if is_folder else []
+    if not is_folder:
+        if path.suffix.lower() not in SUFFIXES:
+            raise InputError(f"{path} has the suffix {path.suffix!r}, expected {ACCEPTED}")
+        require_train(split, str(path))
+        return Table(path, valid_text(path.stem), split)
+    name = valid_text(path.resolve().name)
+    splits: Mapping[str, Path] = {file.stem: file for file in files if file.stem in SPLITS}
+    if splits:
+        chosen = choose_split(split, splits, str(path))
+        return Table(splits[chosen], name, chosen, tuple(file for key, file in splits.items() if key != chosen))
+    if len(files) != 1:
+        found = ", ".join(file.name for file in files[:5]) or "no table"
+        raise InputError(f"{path} holds {found}, expected {ACCEPTED}")
+    require_train(split, str(path))
+    return Table(files[0], name, split)
+
+
+def _is_table(file: Path) -> bool:
+    return file.suffix.lower() in SUFFIXES and not file.name.startswith(".") and file.is_file()

@@ -1,0 +1,155 @@
+"""Where pairs come from: tables of every format, and what is wrong with them."""
+
+import io
+import json
+import tarfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from nonneg.errors import InputError
+from nonneg.modalities.pairs import Pairs
+
+ROWS = [("pics/a.png", "red square"), ("pics/b.png", "green square"), ("pics/b.png", "a meadow"), ("c.png", "sky")]
+COLOURS = {"pics/a.png": "red", "pics/b.png": "green", "c.png": "blue"}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("NONNEG_CACHE", str(tmp_path / "cache"))
+    place = tmp_path / "catalogue"
+    (place / "pics").mkdir(parents=True)
+    for path, colour in COLOURS.items():
+        Image.new("RGB", (8, 8), colour).save(place / path)
+    return place
+
+
+def write(path, rows, names=("image", "text")):
+    if path.suffix == ".csv":
+        lines = [",".join(names), *(",".join(f'"{value}"' for value in row) for row in rows)]
+        path.write_text("\n".join(lines) + "\n")
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
+    else:
+        columns = zip(*rows, strict=True)
+        pq.write_table(pa.table({name: list(values) for name, values in zip(names, columns, strict=True)}), path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_a_table_has_a_path_and_a_text_per_row(folder, suffix):
+    write(folder / f"table{suffix}", ROWS)
+    source = Pairs().open(str(folder), progress=False)
+    assert len(source) == 4 and source.samples.groups.tolist() == [0, 1, 1, 2]
+    batch = source.samples.sources[0].samples[source.samples.links[:, 0]]
+    assert batch[:, 0, 0].tolist() == [[255, 0, 0], [0, 128, 0], [0, 128, 0], [0, 0, 255]]
+    assert source.samples.sources[1].samples.texts == ["red square", "green square", "a meadow", "sky"]
+    assert "3 groups" in source.notes[0]
+
+
+def encoded(path):
+    return path.read_bytes()
+
+
+def test_parquet_holds_the_pictures_itself(folder, tmp_path):
+    stored = [{"bytes": encoded(folder / path), "path": path} for path in COLOURS]
+    table = pa.table({"image": stored, "caption": ["red", "green", "blue"], "label": [1, 0, 1]})
+    pq.write_table(table, tmp_path / "train-00000-of-00001.parquet")
+    source = Pairs().open(str(tmp_path / "train-00000-of-00001.parquet"), progress=False)
+    assert len(source) == 3 and source.samples.groups is None and source.labels.tolist() == [1, 0, 1]
+    assert source.samples.sources[1].samples.texts == ["red", "green", "blue"]
+
+
+def test_a_tar_holds_a_text_beside_each_picture(folder, tmp_path):
+    with tarfile.open(tmp_path / "shard.tar", "w") as tar:
+        for number, (path, colour) in enumerate(COLOURS.items()):
+            files = {f"{number:03d}.png": encoded(folder / path), f"{number:03d}.txt": colour.encode()}
+            for name, content in files.items() if number < 2 else [next(iter(files.items()))]:
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+    with pytest.raises(InputError, match="row 2 is missing"):
+        Pairs().open(str(tmp_path / "shard.tar"), progress=False)
+    source = Pairs(skip_broken=True).open(str(tmp_path / "shard.tar"), progress=False)
+    assert source.ids == ("000.png", "001.png")
+    assert source.samples.sources[1].samples.texts == ["red", "green"]
+
+
+def test_columns_are_found_by_their_usual_names_or_named(folder):
+    path = write(folder / "t.csv", [(*row, "x") for row in ROWS], ("filename", "productDisplayName", "other"))
+    assert len(Pairs().open(str(path), progress=False)) == 4
+    path = write(folder / "t.csv", ROWS, ("where", "what"))
+    with pytest.raises(InputError, match=r"where, what.*first_column"):
+        Pairs().open(str(path))
+    assert len(Pairs(first_column="where", second_column="what").open(str(path), progress=False)) == 4
+    with pytest.raises(InputError, match="no column 'nowhere'"):
+        Pairs(first_column="nowhere").open(str(path))
+
+
+def test_splits_are_files_of_their_names_and_labels_have_the_same_numbers(folder):
+    write(folder / "train.csv", [(*row, kind) for row, kind in zip(ROWS, "bbaa", strict=True)], ("image", "text", "k"))
+    write(folder / "test.csv", [(*ROWS[0], "c"), (*ROWS[3], "b")], ("image", "text", "k"))
+    train, test = (Pairs(labels="k").open(str(folder), split, progress=False) for split in ("train", "test"))
+    assert train.label_names == test.label_names == ("a", "b", "c")
+    assert train.labels.tolist() == [1, 1, 0, 0] and test.labels.tolist() == [2, 1]
+
+
+def test_broken_rows_are_an_error_that_lists_them_or_are_skipped(folder):
+    (folder / "broken.png").write_bytes(b"not an image")
+    rows = [*ROWS, ("missing.png", "nothing"), ("broken.png", "something"), ("c.png", "  "), ("c.png", "")]
+    path = write(folder / "t.csv", rows)
+    with pytest.raises(InputError, match=r"missing\.png.*broken\.png.*--skip-broken"):
+        Pairs().open(str(path), progress=False)
+    source = Pairs(skip_broken=True).open(str(path), progress=False)
+    assert len(source) == 4 and len(source.skipped) == 4
+    assert any("4 of 8 rows" in note for note in source.notes)
+    path = write(folder / "u.csv", [*ROWS, ("c.png", "")])
+    with pytest.raises(InputError, match="row 4 is empty"):
+        Pairs().open(str(path), progress=False)
+
+
+def test_repeated_rows_count_once(folder):
+    source = Pairs().open(str(write(folder / "t.csv", [*ROWS, ROWS[0]])), progress=False)
+    assert len(source) == 4 and any("1 of 5 rows are repeated" in note for note in source.notes)
+
+
+def test_a_column_of_groups_replaces_shared_samples(folder):
+    path = write(folder / "t.csv", [(*row, g) for row, g in zip(ROWS, "1122", strict=True)], ("image", "text", "g"))
+    groups = Pairs(groups="g").open(str(path), progress=False).samples.groups
+    assert groups[0] == groups[1] != groups[2] == groups[3]
+
+
+@pytest.mark.parametrize("given", ["nowhere.csv", "", "c.png"])
+def test_data_that_is_no_table_is_an_error_that_says_what_was_expected(folder, given, monkeypatch):
+    monkeypatch.chdir(folder)
+    with pytest.raises(InputError, match=r"\.csv, \.jsonl or \.parquet"):
+        Pairs().open(given)
+
+
+def test_a_folder_with_several_tables_is_an_error(folder):
+    write(folder / "a.csv", ROWS)
+    write(folder / "b.csv", ROWS)
+    with pytest.raises(InputError, match=r"a\.csv, b\.csv"):
+        Pairs().open(str(folder))
+
+
+def test_a_side_is_opened_from_pairs_or_alone(folder):
+    path = write(folder / "t.csv", ROWS)
+    assert len(Pairs().side("image").open(str(path), progress=False)) == 3
+    alone = Pairs().side("image").open(str(folder / "pics"), progress=False)
+    assert list(alone.samples[[0, 1]]) == ["image"] and len(alone) == 2
+    assert len(Pairs().side("text").open(["a", "b"])) == 2
+
+
+def test_emoji_are_kept_aside_with_the_pictures_of_both_vendors():
+    train, test, every = (Pairs().open("emoji", split) for split in ("train", "test", "all"))
+    assert len(train) + len(test) == len(every) == 2 * 1906
+    kept = {id.rpartition("-")[0] for id in test.ids}
+    assert len(kept) == len(test) // 2 and not kept & {id.rpartition("-")[0] for id in train.ids}
+    pictures = test.samples.sources[0].samples
+    assert pictures.shape[1:] == (64, 64, 3) and np.unique(pictures[0]).size > 10
+    row = list(every.samples.sources[1].ids).index("1f98a")
+    assert every.samples.sources[1].samples.texts[row].startswith("fox, animal")

@@ -1,0 +1,39 @@
+"""The demo on pairs: words that find pictures, and features that both share."""
+
+import time
+
+import numpy as np
+import pytest
+
+import nonneg
+from nonneg.search import Query, find
+from nonneg.studies import demo
+
+pytest.importorskip("tokenizers")
+
+
+@pytest.mark.slow
+def test_words_find_held_out_emoji_within_150_seconds(tmp_path, capsys):
+    start = time.perf_counter()
+    cl, ncl = demo("emoji", tmp_path / "demo")
+    assert time.perf_counter() - start < 150
+    for side in (cl, ncl):
+        assert side.figures["words_at_10"] > 0.2 and side.figures["zero_shot_at_5"] > 0.2  # chance: 0.03, 0.05
+    assert ncl.figures["sparsity"] > 0.85 and ncl.figures["live"] == ncl.figures["features"]
+    assert ncl.figures["partner_auc"] > max(0.58, cl.figures["partner_auc"])
+    excess = [s.figures["class_consistency_supported"] - s.figures["class_consistency_floor"] for s in (cl, ncl)]
+    assert excess[1] > excess[0]
+    report = (tmp_path / "demo" / "report.html").read_text()
+    assert "red animal" in report and "words find" in capsys.readouterr().out
+    features = nonneg.Features.load(tmp_path / "demo" / "ncl.features")
+    hits = find(features, Query(text="sad face", k=10), run=tmp_path / "demo" / "ncl")
+    assert sum("face" in hit.text for hit in hits) >= 8
+
+
+@pytest.mark.slow
+def test_the_page_shows_all_emoji_with_words_and_agreement(tmp_path, capsys):
+    demo("emoji", tmp_path / "demo", epochs=1)
+    features = nonneg.Features.load(tmp_path / "demo" / "ncl.features")
+    assert len(features) == 2 * 1906 and features.has_media and "," in features.text(0)
+    assert np.isfinite(features.agreement).sum() > 10
+    assert features.provenance["agreement"]["pairs"] == 2 * 364

@@ -39,6 +39,8 @@ class Nodes(Modality):
     """Let every edge lead both ways; otherwise only from its source to its target."""
     scaled: bool = True
     """Scale the attributes of a node to a mean square of 1, so that nodes with many of them do not outweigh others."""
+    batch_norm: bool = False
+    """Batch norm over all nodes in every layer of the encoder."""
     views: ViewConfig = field(default_factory=ViewConfig)
     """How far a view may differ from the graph."""
     attributes: Annotated[int, Field(ge=0)] = 0
@@ -81,7 +83,8 @@ class Nodes(Modality):
         check_encoder(name)
 
     def encoder(self, name: str, saved: Mapping[str, Any] | None = None) -> tuple[nn.Module, int, dict[str, Any]]:
-        return build_encoder(name, max(1, self.attributes), self.width, self.layers, self.scaled), self.width, {}
+        sizes = max(1, self.attributes), self.width, self.layers, self.scaled, self.batch_norm
+        return build_encoder(name, *sizes), self.width, {}
 
     def draw_views(
         self, batch: dict[str, Any], samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype

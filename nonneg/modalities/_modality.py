@@ -17,6 +17,7 @@ _HOMES = {
     "images": "nonneg.modalities.images",
     "own": "nonneg.modalities.own",
     "nodes": "nonneg.modalities.graphs",
+    "graphs": "nonneg.modalities.graphs",
     "texts": "nonneg.modalities.texts",
 }
 _REGISTERED: dict[str, type["Modality"]] = {}

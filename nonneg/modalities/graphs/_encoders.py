@@ -16,7 +16,7 @@ _GEOMETRIC = {"graphsage": "GraphSAGE", "gin": "GIN", "gat": "GAT"}
 ENCODERS = ("gcn", *_GEOMETRIC)
 
 
-class _Views(nn.Module):
+class NodeViews(nn.Module):
     """Takes the views of a graph one by one and returns the rows of the nodes of the batch."""
 
     def forward(self, inputs: Mapping[str, Any]) -> Tensor:
@@ -30,7 +30,7 @@ class _Views(nn.Module):
         raise NotImplementedError
 
 
-class GCN(_Views):
+class GCN(NodeViews):
     """Graph convolutions after Kipf and Welling (2017): each layer averages over a node and its neighbours.
 
     Args:
@@ -72,7 +72,7 @@ def _normalised(graph: Graph, weights: Tensor) -> Tensor:
     return root[graph.edges.rows] * weights * root[graph.edges.columns.long()]
 
 
-class NodeEncoder(_Views):
+class NodeEncoder(NodeViews):
     """Any module of PyTorch Geometric as an encoder: from attributes `(nodes, …)` and edges `(2, edges)` to nodes.
 
     Args:
@@ -103,12 +103,16 @@ def check_encoder(name: str) -> None:
         import_extra("torch_geometric", name, "graphs")
 
 
-def build_encoder(name: str, attributes: int, width: int, layers: int, scaled: bool, batch_norm: bool) -> nn.Module:
-    """Build an encoder for nodes with so many attributes; the sizes are as for `GCN`."""
+def build_encoder(
+    name: str, attributes: int, width: int, layers: int, scaled: bool, batch_norm: bool, joined: bool = False
+) -> NodeViews:
+    """Build an encoder for nodes with so many attributes; the sizes are as for `GCN`.
+
+    `joined` lets an encoder of PyTorch Geometric return a linear map of the outputs of all layers.
+    """
     if name == "gcn":
         return GCN(attributes, width, layers, scaled, batch_norm)
     models = import_extra("torch_geometric", name, "graphs").nn.models
-    module = getattr(models, _GEOMETRIC[name])(
-        attributes, width, layers, act="prelu", norm="batch_norm" if batch_norm else None
-    )
+    norm, jump = "batch_norm" if batch_norm else None, "cat" if joined else None
+    module = getattr(models, _GEOMETRIC[name])(attributes, width, layers, act="prelu", norm=norm, jk=jump)
     return NodeEncoder(module, scaled=scaled)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from nonneg.modalities.graphs._graph import Graph
+from nonneg.modalities.graphs._sample import row_entries
 
 BLOCKS = "blocks"
 """Name of the tensor `(graphs + 1,)` int64 of a `Graph` that holds the first node of each of its graphs."""
@@ -82,8 +83,7 @@ def _dense_rows(whole: Graph, nodes: Tensor) -> Tensor:
     values, pattern = whole.tensors["values"], whole.attributes
     if pattern is None:
         return values[nodes]
-    first = pattern.starts[nodes].long()
-    entries, owner, _ = _ranges(first, pattern.starts[nodes + 1].long() - first)
+    entries, owner = row_entries(pattern.starts.long(), nodes)
     dense = values.new_zeros(len(nodes), whole.width)
     dense[owner, pattern.columns[entries].long()] = values[entries]
     return dense

@@ -108,6 +108,11 @@ class Graph(Shared):
         return self.edges.rows == self.edges.columns
 
     @cached_property
+    def loops(self) -> Tensor:
+        """`(nodes,)`, the edge of each node to itself."""
+        return self.is_loop.nonzero()[:, 0]
+
+    @cached_property
     def row_scales(self) -> Tensor:
         """`(nodes, 1)`, the factor that gives the attributes of a node a mean square of 1; 1 if all of them are 0."""
         squares = self._times(self.tensors["values"].square(), torch.ones(self.width, 1, device=self.weights.device))

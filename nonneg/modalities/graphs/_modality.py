@@ -12,12 +12,14 @@ from torch import Tensor, nn
 
 from nonneg.errors import InputError
 from nonneg.modalities._modality import Modality, register
+from nonneg.modalities._random import uniform
 from nonneg.modalities._source import SomeRows, Source
 from nonneg.modalities._splits import require_train, unique_ids
 from nonneg.modalities.graphs._encoders import build_encoder, check_encoder
 from nonneg.modalities.graphs._graph import Graph, GraphNodes, cleaned
 from nonneg.modalities.graphs._preview import Drawer
-from nonneg.modalities.graphs._views import ViewConfig, draw_views
+from nonneg.modalities.graphs._sample import neighbourhoods
+from nonneg.modalities.graphs._views import SAMPLED, ViewConfig, draw_views
 from nonneg.modalities.graphs.sources import open_graph
 
 
@@ -41,6 +43,9 @@ class Nodes(Modality):
     """Scale the attributes of a node to a mean square of 1, so that nodes with many of them do not outweigh others."""
     batch_norm: bool = False
     """Batch norm over all nodes in every layer of the encoder."""
+    neighbours: Annotated[int, Field(ge=0)] = 0
+    """Neighbours that a node hears from in each layer, drawn anew in every epoch of training, for graphs that are too
+    large to be encoded as a whole; 0: all of them."""
     views: ViewConfig = field(default_factory=ViewConfig)
     """How far a view may differ from the graph."""
     attributes: Annotated[int, Field(ge=0)] = 0
@@ -90,8 +95,17 @@ class Nodes(Modality):
         self, batch: dict[str, Any], samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype
     ) -> dict[str, Any]:
         graph: Graph = batch["graph"]
-        edges, attributes = draw_views(graph, self.views, seed, epoch, count)
-        return {"nodes": batch["nodes"].repeat(count), "edges": edges, "attributes": attributes, "graph": graph}
+        nodes, part, sampled = batch["nodes"], graph, None
+        if self.neighbours:
+            part, nodes, sampled = neighbourhoods(
+                graph,
+                nodes,
+                self.layers,
+                self.neighbours,
+                lambda edges, layer: uniform(1, seed, epoch, edges, SAMPLED + layer)[:, 0],
+            )
+        edges, attributes = draw_views(graph, self.views, seed, epoch, count, sampled)
+        return {"nodes": nodes.repeat(count), "edges": edges, "attributes": attributes, "graph": part}
 
     def inputs(self, batch: dict[str, Any]) -> dict[str, Any]:
         graph: Graph = batch["graph"]

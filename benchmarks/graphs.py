@@ -14,8 +14,9 @@ import json
 import multiprocessing
 import statistics
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ PUBLISHED = {
     "physics": ("out of memory", "95.7"),
 }
 Result = dict[str, Any]
+Run = tuple[Path, str, int, dict[str, Any]]  # data, name, seed, changes of the recipe
 
 
 def config(graph: Path, seed: int, changes: dict[str, Any]) -> TrainConfig:
@@ -57,7 +59,7 @@ def config(graph: Path, seed: int, changes: dict[str, Any]) -> TrainConfig:
     return recipe.replace(views={**table, **views}) if views else recipe
 
 
-def trained(graph: Path, name: str, seed: int, changes: dict[str, Any], out: Path, is_search: bool) -> Result:
+def trained(graph: Path, name: str, seed: int, changes: dict[str, Any], out: Path, is_search: bool = False) -> Result:
     """Train and evaluate one run; on validation nodes only if it belongs to a search."""
     torch.set_num_threads(1)
     settings = config(graph, seed, changes)
@@ -104,22 +106,22 @@ def finished(out: Path) -> list[Result]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def run_all(wanted: Iterable[tuple[Path, str, int, dict[str, Any]]], arguments: argparse.Namespace) -> None:
-    """Run what is not finished, the given number side by side; begin nothing new after the given minutes."""
+def run_all(work: Callable[..., Result], wanted: Iterable[Run], arguments: argparse.Namespace) -> None:
+    """Do the work of all runs that are not finished, so many side by side; begin nothing after the given minutes."""
     out, begun = arguments.out, time.perf_counter()
     known = {(result["graph"], result["name"], result["seed"]) for result in finished(out)}
     left = [each for each in wanted if (each[0].stem, each[1], each[2]) not in known]
     out.mkdir(parents=True, exist_ok=True)
     context = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA
     with ProcessPoolExecutor(arguments.jobs, context) as pool, (out / "results.jsonl").open("a") as results:
-        running: dict[Future[Result], tuple[Path, str, int, dict[str, Any]]] = {}
+        running: dict[Future[Result], Run] = {}
         while running or left:
             while left and len(running) < arguments.jobs:
                 if time.perf_counter() - begun > 60 * arguments.minutes:
                     left = []
                 else:
                     one = left.pop(0)
-                    running[pool.submit(trained, *one, out, arguments.search)] = one
+                    running[pool.submit(work, *one, out)] = one
             for run in wait(running, return_when=FIRST_COMPLETED).done:
                 graph, name, seed, _ = running.pop(run)
                 if run.exception() is not None:
@@ -127,16 +129,11 @@ def run_all(wanted: Iterable[tuple[Path, str, int, dict[str, Any]]], arguments: 
                     continue
                 results.write(json.dumps(run.result()) + "\n")
                 results.flush()
-                print(shown(run.result()), flush=True)
+                print(run.result(), flush=True)
     print(f"{time.perf_counter() - begun:.0f} s, {arguments.jobs} side by side; {described()}")
 
 
-def shown(result: Result) -> str:
-    numbers = " ".join(f"{key} {100 * result[key]:.1f}" for key in ("encoder", "projector", "sparsity", "consistency"))
-    return f"{result['graph']} {result['name']} {result['seed']}: {numbers}, {result['seconds']:.0f} s"
-
-
-def planned(arguments: argparse.Namespace) -> Iterator[tuple[Path, str, int, dict[str, Any]]]:
+def planned(arguments: argparse.Namespace) -> Iterator[Run]:
     changes = dict(map(parsed, arguments.set))
     for seed in arguments.seeds:
         for name, own in (SEARCH if arguments.search else {"cl": CL, "ncl": {}}).items():
@@ -233,7 +230,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no run after this time")
     arguments = parser.parse_args()
     arguments.graphs = arguments.graphs or (SEARCHED if arguments.search else GRAPHS)
-    run_all(planned(arguments), arguments)
+    run_all(partial(trained, is_search=arguments.search), planned(arguments), arguments)
     print("\n".join((search_tables if arguments.search else tables)(arguments.out)))
 
 

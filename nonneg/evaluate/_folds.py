@@ -1,25 +1,25 @@
 """The protocol of the literature on whole graphs: 10-fold cross-validation with an SVM and with logistic regression."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, train_test_split
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from nonneg.errors import InputError
+from nonneg.evaluate._logistic import fit_strengths
 from nonneg.evaluate._probe import labelled, require_labels
 from nonneg.features import Features
 
 FOLDS = 10
 _STRENGTHS = tuple(10.0**power for power in range(-3, 4))
 _VALIDATION = 0.1
+Fits = Callable[[Any, Any, tuple[float, ...]], Iterator[Callable[[Any], Any]]]
 
 
 @dataclass(frozen=True)
@@ -47,26 +47,31 @@ def cross_validation(features: Features, seed: int = 0) -> FoldProbes:
     """
     require_labels(features, "given", "cross_validation")
     codes, numbers = labelled(features, torch.device("cpu"))
-    x, y = codes.numpy(), numbers.numpy()
-    fewest = int(np.bincount(y)[np.unique(y)].min())
+    x, y = codes.double().numpy(), np.unique(numbers.numpy(), return_inverse=True)[1]
+    fewest = int(np.bincount(y).min())
     if fewest < FOLDS:
         raise InputError(f"cross_validation: a class has {fewest} samples, expected at least {FOLDS}, one per fold")
     divisions = StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(x, y)
-    found = [[_accuracy(kind, x, y, known, test, seed) for kind in (SVC, _logistic)] for known, test in divisions]
+    found = [[_accuracy(kind, x, y, known, test, seed) for kind in (_svm, _logistic)] for known, test in divisions]
     svm, logistic = np.array(found).T
     return FoldProbes(svm, logistic)
 
 
-def _logistic(C: float) -> LogisticRegression:
-    return LogisticRegression(C=C, max_iter=1000)
-
-
-def _accuracy(kind: Callable[..., Any], x: Any, y: Any, known: Any, test: Any, seed: int) -> float:
+def _accuracy(fits: Fits, x: Any, y: Any, known: Any, test: Any, seed: int) -> float:
     kept, chosen_on = train_test_split(known, test_size=_VALIDATION, stratify=y[known], random_state=seed)
-    scores = [_fitted(kind, C, x[kept], y[kept]).score(x[chosen_on], y[chosen_on]) for C in _STRENGTHS]
+    scale = StandardScaler().fit(x[kept])
+    fitted = fits(scale.transform(x[kept]), y[kept], _STRENGTHS)
+    scores = [float((predict(scale.transform(x[chosen_on])) == y[chosen_on]).mean()) for predict in fitted]
     best = _STRENGTHS[int(np.argmax(scores))]  # the first of the best: the strongest regularisation
-    return float(_fitted(kind, best, x[known], y[known]).score(x[test], y[test]))
+    scale = StandardScaler().fit(x[known])
+    predict = next(fits(scale.transform(x[known]), y[known], (best,)))
+    return float((predict(scale.transform(x[test])) == y[test]).mean())
 
 
-def _fitted(kind: Callable[..., Any], C: float, x: Any, y: Any) -> Any:
-    return make_pipeline(StandardScaler(), kind(C=C)).fit(x, y)
+def _svm(x: Any, y: Any, strengths: tuple[float, ...]) -> Iterator[Callable[[Any], Any]]:
+    return (SVC(C=C).fit(x, y).predict for C in strengths)
+
+
+def _logistic(x: Any, y: Any, strengths: tuple[float, ...]) -> Iterator[Callable[[Any], Any]]:
+    for model in fit_strengths(torch.from_numpy(x), torch.from_numpy(y), int(y.max()) + 1, strengths):
+        yield lambda rows, model=model: model.predict(torch.from_numpy(rows)).numpy()  # type: ignore[misc]

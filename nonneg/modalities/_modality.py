@@ -129,6 +129,15 @@ class Modality:
         """Return something to show for each of these samples: arguments `pixels`, `media` or `texts` of `Features`."""
         return {}
 
+    def feature_figures(self, source: Source, codes: Any) -> dict[str, dict[str, list[float]]]:
+        """Return shares to show with each feature, by title: `values` and their `chance` level, `(features,)` each.
+
+        Args:
+            source: the samples.
+            codes: `(samples, features)`, NumPy or SciPy sparse.
+        """
+        return {}
+
     def files(self, encoder: nn.Module, projector: nn.Sequential) -> dict[str, bytes]:
         """Return further files of a saved model by their path in its folder, such as those that another library reads.
 

@@ -96,6 +96,8 @@ export async function featurePage({ set, overview, number }) {
           : `Not active on any of the ${count(each.samples)} ${kind(set)}.`),
         row.label !== null && element("p", { class: "clamped" },
           mostCommonLabel(page)),
+        live && page.figures.map((one) => element("p", {},
+          `${one.title[0].toUpperCase()}${one.title.slice(1)}: ${percent(one.value)} (chance: ${percent(one.chance)}).`)),
         live && each.searchable !== false
           && element("p", {}, element("a", { class: "button main", href: search }, "Search with this feature"))),
       naming(set, page, each.can_name && live, update)),

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from nonneg.codes import active
 from nonneg.errors import InputError
 from nonneg.modalities._modality import Modality, register
 from nonneg.modalities._random import uniform
@@ -127,6 +129,26 @@ class Nodes(Modality):
         chosen = nodes[rows.start : rows.stop].tolist()
         drawn = {"media": [drawer.picture(node) for node in chosen]}
         return drawn | ({"texts": [drawer.words(node) for node in chosen]} if samples.attribute_names else {})
+
+    def feature_figures(self, source: Source, codes: Any) -> dict[str, dict[str, list[float]]]:
+        """Return how well the nodes of each feature hang together: the share of their edges that stay among them.
+
+        By chance, if edges led anywhere, it would be the share of all ends of edges that lie at these nodes.
+        """
+        samples, nodes = source.samples, np.arange(len(source))
+        while isinstance(samples, SomeRows):
+            samples, nodes = samples.whole, samples.rows[nodes]
+        edges = samples.graph.edges
+        parts = np.ones(len(edges.columns), np.float32), edges.columns.numpy(), edges.starts.numpy()
+        links = sp.csr_array(parts, shape=edges.shape)[nodes][:, nodes]
+        is_active = sp.csr_array(active(codes)).astype(np.float32)
+        # Every node has an edge to itself, which says nothing.
+        inside = np.asarray((links @ is_active).multiply(is_active).sum(0) - is_active.sum(0), np.float64)
+        degree = np.asarray(links.sum(1), np.float64) - 1
+        ends = degree @ is_active
+        share = np.divide(inside, ends, out=np.zeros_like(ends), where=ends > 0)
+        chance = ends / max(1.0, degree.sum())
+        return {"edges that stay inside": {"values": share.round(4).tolist(), "chance": chance.round(4).tolist()}}
 
     def with_light_views(self) -> Self:
         """Use the graph itself: a probe sees what `embed` returns."""

@@ -180,10 +180,14 @@ def tables(out: Path) -> Iterator[str]:
 
 
 def cosine(out: Path, results: list[Result], signed: bool) -> str:
-    """Return the mean cosine of matched features over all pairs of seeds, and that with shuffled nodes."""
-    if len(results) < 2:
+    """Return the mean cosine of matched features over all pairs of seeds, and that with shuffled nodes.
+
+    Results that were copied from another machine have no features and are left out.
+    """
+    folders = [folder for result in results if (folder := features_of(out, result)).exists()]
+    if len(folders) < 2:
         return "–"
-    found = match_features(*(Features.load(features_of(out, result)) for result in results), signed=signed)
+    found = match_features(*map(Features.load, folders), signed=signed)
     return f"{found.agreement.value:.2f} ({found.floor:.2f})"
 
 

@@ -25,7 +25,7 @@ def train(recipe: Annotated[str, tyro.conf.Positional]) -> None:
     Every field can be set: see nonneg train images --help.
 
     Args:
-        recipe: images, text, graph, digits, shapes, cifar10, cifar100, imagenet100, cifar10-supervised,
+        recipe: images, text, graph, graphs, digits, shapes, cifar10, cifar100, imagenet100, cifar10-supervised,
             cifar100-supervised, imagenet100-supervised, or the path of a TOML file.
     """
     _train(recipe, [])

@@ -165,9 +165,10 @@ def test_every_view_keeps_a_node_of_every_graph():
 def test_a_run_learns_the_motifs_and_embeds_other_graphs(tmp_path):
     config = load_recipe("graphs").replace(**SMALL, epochs=6, warmup_epochs=1, batch_size=100, lr=0.01)
     run = nonneg.train(config, tmp_path / "run", progress=False)
-    features = nonneg.load(run).embed("motifs")
-    assert features.shape == (400, 16) and features.samples["media"][0].as_py()[:4] == b"\x89PNG"
-    assert random_splits(nonneg.load(run).embed("motifs", "encoder"), splits=2).accuracies.mean() > 0.5
+    model, source = nonneg.load(run), Graphs().open("motifs")
+    few = model.embed(source.take(range(5, 10)))
+    assert few.shape == (5, 16) and few.samples["media"][0].as_py()[:4] == b"\x89PNG"
+    assert random_splits(model.embed(source, "encoder", media=False), splits=2).accuracies.mean() > 0.5
 
 
 def test_attributes_of_another_number_are_an_error(tmp_path, text_file):

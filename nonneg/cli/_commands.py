@@ -28,8 +28,8 @@ def train(recipe: Annotated[str, tyro.conf.Positional]) -> None:
         nonneg train images --data photos/ --out runs/photos
 
     Args:
-        recipe: images, text, pairs, graph, digits, shapes, emoji, cifar10, cifar100, imagenet100, cifar10-supervised,
-            cifar100-supervised, imagenet100-supervised, or the path of a TOML file.
+        recipe: images, text, pairs, graph, graphs, digits, shapes, emoji, cifar10, cifar100, imagenet100,
+            cifar10-supervised, cifar100-supervised, imagenet100-supervised, or the path of a TOML file.
     """
     _train(recipe, [])
 

@@ -52,8 +52,8 @@ def measure(
         train_labels: the same for --train, if that is a file of vectors.
         data: samples to measure runs on, instead of those they were trained on.
         parts: some of structure, probe, neighbours, few-labels, label-noise (the default), random-splits (20 splits
-            10/10/80), clusters, and for runs public-split, sepin, partners, zero-shot, agreement (both for pairs),
-            corruptions, augmented-probe, fine-tuning; or all.
+            10/10/80), folds (10-fold cross-validation), clusters, and for runs public-split, sepin, partners,
+            zero-shot and agreement (for pairs), corruptions, augmented-probe, fine-tuning; or all.
         transfer_to: for runs: other data sets on whose features a probe is fitted and evaluated.
         shifted_to: for runs: other samples of the same classes on which the run's own probe is evaluated.
         names: names of the columns.

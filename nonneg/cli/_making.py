@@ -15,20 +15,21 @@ from nonneg.processes import launched_processes
 
 
 def demo(
-    data: Literal["digits", "shapes", "intents", "emoji"] = "digits",
+    data: str = "digits",
     out: Path = Path("runs/demo"),
     seed: int = 0,
     epochs: int | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Train CL and NCL side by side on bundled data; print a table and write a report.
+    """Train CL and NCL side by side on bundled data or a graph of yours; print a table and write a report.
 
     For example:
         nonneg demo --data shapes --out runs/shapes
 
     Args:
-        data: handwritten digits, drawn shapes with known factors, intents, customers' questions, or emoji, pictures
-            with their words (the last two need the extra text).
+        data: handwritten digits; shapes, drawn, with known factors; intents, customers' questions; emoji, pictures with
+            their words (these two need the extra text); citations, a generated graph of papers; or the path of a
+            graph, such as cora.npz.
         out: folder for both runs, their features and report.html.
         seed: seed of weights, order and views.
         epochs: number of epochs; by default the recipe's.

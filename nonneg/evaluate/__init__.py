@@ -3,6 +3,7 @@
 from nonneg.evaluate._carry import carry_names, match_folders, reordered
 from nonneg.evaluate._clusters import Clustering, clustering
 from nonneg.evaluate._divisions import SplitProbes, published_split, random_splits
+from nonneg.evaluate._folds import FoldProbes, cross_validation
 from nonneg.evaluate._logistic import fit_logistic
 from nonneg.evaluate._matching import Matching, aligned, match_features
 from nonneg.evaluate._measurement import (
@@ -37,6 +38,7 @@ __all__ = [
     "Difference",
     "Figure",
     "FittedProbe",
+    "FoldProbes",
     "Matching",
     "Measured",
     "Measurement",
@@ -50,6 +52,7 @@ __all__ = [
     "bootstrap_interval",
     "carry_names",
     "clustering",
+    "cross_validation",
     "few_labels",
     "finite_or_none",
     "fit_logistic",

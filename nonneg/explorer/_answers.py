@@ -120,6 +120,14 @@ class NameScore(Answer):
     active: int
 
 
+class FeatureFigure(Answer):
+    """A share that the kind of data knows about a feature, with its chance level."""
+
+    title: str
+    value: float
+    chance: float
+
+
 class FeaturePage(Answer):
     """Everything about one feature. `labelled` counts its active samples that have a label."""
 
@@ -134,6 +142,7 @@ class FeaturePage(Answer):
     similar: tuple[Relation, ...]
     history: tuple[NamingEntry, ...]
     name_score: NameScore | None
+    figures: tuple[FeatureFigure, ...]
 
 
 class Part(Answer):

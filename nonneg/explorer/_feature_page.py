@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nonneg.explorer._answers import Band, FeaturePage, Histogram, LabelShare, Relation, Sample
+from nonneg.explorer._answers import Band, FeatureFigure, FeaturePage, Histogram, LabelShare, Relation, Sample
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._name_score import name_score
 from nonneg.explorer._search import search
@@ -28,6 +28,18 @@ def feature_page(features: FeatureSet, feature: int) -> FeaturePage:
         similar=_related(features, _profile_cosines(features, feature), feature, rows),
         history=features.names.history(feature),
         name_score=name_score(features, feature, rows),
+        figures=_figures(features, feature),
+    )
+
+
+def _figures(features: FeatureSet, feature: int) -> tuple[FeatureFigure, ...]:
+    """What was measured when the data was embedded, for every feature of the model."""
+    columns, found = features.features.model_columns, features.features.provenance.get("feature_figures", {})
+    place = feature if columns is None else int(columns[feature])
+    return tuple(
+        FeatureFigure(title=title, value=both["values"][place], chance=both["chance"][place])
+        for title, both in found.items()
+        if 0 <= place < len(both["values"])
     )
 
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from nonneg.gathering import gather, mean_over_processes
 from nonneg.losses._checks import check_same_width, checked_batch, checked_temperature
 from nonneg.losses._rows import full_precision, sum_over_rows, unit_rows
+from nonneg.losses._triangle import LEAST_TEMPERATURE, triangle_loss
 
 
 def info_nce(
@@ -51,7 +52,7 @@ def info_nce(
         tensor(0.2894)
     """
     rank, processes, pairs = checked_batch("info_nce", group, least=2 if negatives is None else 1, z1=z1, z2=z2)
-    temperature = checked_temperature("info_nce", temperature, z1)
+    divisor = checked_temperature("info_nce", temperature, z1)
     if negatives is not None:
         check_same_width("info_nce", z1, negatives=negatives)
     with full_precision(z1):
@@ -62,10 +63,17 @@ def info_nce(
         first = torch.arange(rank * pairs, (rank + 1) * pairs, device=z1.device)
         own = torch.cat((first, first + half))
         partner = torch.cat((first + half, first))
-        # Without a group the anchors are all views: indexing would only copy them.
-        anchors = units if group is None else units[own]
-        candidates = units if negatives is None else torch.cat((units, unit_rows(negatives).to(units.dtype)))
-        loss = sum_over_rows(_partner_loss, (anchors, own, partner), (candidates, temperature), chunk_rows)
+        alone = group is None and negatives is None  # then the anchors are all views, and so are the candidates
+
+        def summed(candidates: Tensor) -> Tensor:
+            anchors = candidates if alone else units if group is None else units[own]  # all views need no copy
+            return sum_over_rows(_partner_loss, (anchors, own, partner), (candidates, divisor), chunk_rows)
+
+        is_constant = not isinstance(temperature, Tensor)
+        if alone and is_constant and temperature >= LEAST_TEMPERATURE and chunk_rows is not None and chunk_rows > 0:
+            loss = triangle_loss(units, partner, float(temperature), chunk_rows, summed)
+        else:
+            loss = summed(units if negatives is None else torch.cat((units, unit_rows(negatives).to(units.dtype))))
         return mean_over_processes(loss / (2 * pairs), group)
 
 

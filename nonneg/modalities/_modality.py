@@ -20,6 +20,7 @@ _HOMES = {
     "images": "nonneg.modalities.images",
     "own": "nonneg.modalities.own",
     "nodes": "nonneg.modalities.graphs",
+    "graphs": "nonneg.modalities.graphs",
     "pairs": "nonneg.modalities.pairs",
     "texts": "nonneg.modalities.texts",
 }
@@ -146,6 +147,15 @@ class Modality:
 
     def preview(self, source: Source, rows: range) -> dict[str, Any]:
         """Return something to show for each of these samples: arguments `pixels`, `media` or `texts` of `Features`."""
+        return {}
+
+    def feature_figures(self, source: Source, codes: Any) -> dict[str, dict[str, list[float]]]:
+        """Return shares to show with each feature, by title: `values` and their `chance` level, `(features,)` each.
+
+        Args:
+            source: the samples.
+            codes: `(samples, features)`, NumPy or SciPy sparse.
+        """
         return {}
 
     def files(self, encoder: nn.Module, projector: nn.Sequential) -> dict[str, bytes]:

@@ -47,9 +47,10 @@ def features_of(
         for kind, values in batch.preview.items():
             previews.setdefault(kind, []).append(values)
         advance(len(block))
+    finished = {name: collected.finished() for name, collected in codes.items()}
     return {
         name: Features(
-            collected.finished(),
+            found,
             ids=source.ids[rows.start : rows.stop],
             labels=None if source.labels is None else source.labels[rows.start : rows.stop],
             label_names=source.label_names,
@@ -60,12 +61,19 @@ def features_of(
                 "precision": precision,
                 "left_out": len(source.skipped),
                 **({"notes": list(source.notes)} if source.notes else {}),
+                **_feature_figures(model, source, rows, found),
                 **(origin or {}),
                 "model": to_json(model.config, {}),
             },
         )
-        for name, collected in codes.items()
+        for name, found in finished.items()
     }
+
+
+def _feature_figures(model: "Model", source: Source, rows: range, codes: Any) -> dict[str, Any]:
+    """Return what the modality says about each feature; nothing for a part of the samples."""
+    figures = model.modality.feature_figures(source, codes) if len(rows) == len(source) else {}
+    return {"feature_figures": figures} if figures else {}
 
 
 def _joined(parts: list[Any]) -> Any:

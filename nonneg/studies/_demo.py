@@ -12,6 +12,7 @@ from rich.console import Console
 
 from nonneg import metrics
 from nonneg.durable import claim_folder, write_atomically
+from nonneg.errors import InputError
 from nonneg.evaluate import Probe, few_labels, linear_probe, rich_table, suggest_names
 from nonneg.features import Features
 from nonneg.modalities import Source
@@ -20,9 +21,10 @@ from nonneg.report import Search, Side, Table, picture_of, write_report
 from nonneg.studies._pairs_demo import ROWS, found_by_words, measure_pairs
 from nonneg.studies._word_counts import TF_IDF, tf_idf
 from nonneg.training import TrainConfig, load_recipe, new_model, read_environment, read_log, train
+from nonneg.trials import split_sources
 
 RESULTS, REPORT = "results.json", "report.html"
-_RECIPES = {"intents": "text"}  # of data whose recipe has another name
+_RECIPES = {"digits": "digits", "shapes": "shapes", "intents": "text", "emoji": "emoji", "citations": "graph"}
 _LABELS = {"intents": 0.1}  # share of the labels that probes are fitted on: with 77 classes, all would take minutes
 _DESCRIPTIONS = {
     "CL": "Plain contrastive learning: features are determined only up to a rotation, so a single one means nothing.",
@@ -58,37 +60,48 @@ def demo(
     """Train CL and NCL with the same seed and budget, measure both, print a table and write a report.
 
     Args:
-        data: digits, shapes, emoji, or intents, whose table also has word counts (TF-IDF).
+        data: digits, shapes, intents, emoji or citations, or the path of a graph. If samples have words, the table also
+            has word counts (TF-IDF).
         out: folder for both runs, both features, `results.json` and `report.html`.
         seed: seed of weights, order and views.
         overwrite: replace an earlier demo in that folder.
         epochs: number of epochs; by default the recipe's.
     """
-    config = dataclasses.replace(load_recipe(_RECIPES.get(data, data)), seed=seed)
+    config = _config(data).replace(seed=seed)
     if epochs is not None:
         config = with_epochs(config, epochs)
     configs = both_sides(config)
     about = {"made_by": "nonneg demo", "data": data, "seed": seed}
     parts = {f"{name.lower()}{ending}" for name in configs for ending in ("", ".features")}
-    train_source, test = (config.modality.open(config.data, split) for split in ("train", "test"))
-    new_model(config, train_source)  # a missing package is an error before anything is written
+    whole = config.modality.open(config.data)
+    network = new_model(config, whole)  # a missing package is an error before anything is written
+    train_source, test = split_sources(network, config.data)
     folder = claim_folder(Path(out), RESULTS, {**about, "finished": False}, {REPORT, *parts}, overwrite)
     outcomes = []
     for name, side in configs.items():
         run = train(side, folder / name.lower(), title=f"{name:>3}")
         if config.modality.sides:
-            outcomes.append(_measure_pairs(name, run, config, test, folder))
+            outcomes.append(_measure_pairs(name, run, config, folder))
         else:
             outcomes.append(_measure(name, run, side, train_source, test, folder))
     outcomes += _baselines(config, train_source, test)
     table = _table(outcomes, test, _LABELS.get(data, 1.0))
     sides = {o.name: {**o.figures, "follows": o.meanings} for o in outcomes}
     write_atomically(folder / RESULTS, json.dumps({**about, "finished": True, **sides}, indent=1).encode())
-    _write_report(folder / REPORT, outcomes, table, config, test)
+    held_out = "held-out samples" + (", whose labels no probe has seen" if len(train_source) < len(whole) else "")
+    _write_report(folder / REPORT, outcomes, table, config, f"{len(test)} {held_out}")
     rows = [(label, *figures) for label, figures, _ in table.rows]
     Console().print(rich_table(("on held-out samples", *table.columns), rows))
     print(f"\nTo see what the features mean, open {folder / REPORT}")
     return outcomes
+
+
+def _config(data: str) -> TrainConfig:
+    if data in _RECIPES:
+        return load_recipe(_RECIPES[data])
+    if not Path(data).exists():
+        raise InputError(f"data is {data!r}, expected {', '.join(_RECIPES)}, or the path of a graph, such as cora.npz")
+    return load_recipe("graph").replace(data=data)
 
 
 def with_epochs(config: TrainConfig, epochs: int) -> TrainConfig:
@@ -115,10 +128,10 @@ def _measure(name: str, run: Path, config: TrainConfig, train: Source, test: Sou
     return Outcome(name, run, features, figures, *_meanings(features, test))
 
 
-def _measure_pairs(name: str, run: Path, config: TrainConfig, test: Source, folder: Path) -> Outcome:
+def _measure_pairs(name: str, run: Path, config: TrainConfig, folder: Path) -> Outcome:
     """Measure a run on held-out pairs; the page shows the pictures of all pairs."""
     model = load(run)
-    every = config.modality.open(config.data, "all")
+    test, every = (config.modality.open(config.data, split) for split in ("test", "all"))
     measured = measure_pairs(model, test, every, most_active=round(config.share * config.features))
     measured.shown.save(folder / f"{name.lower()}.features")
     words = {feature: {"words": found.name} for feature, found in suggest_names(measured.shown).items()}
@@ -140,7 +153,7 @@ def _baselines(config: TrainConfig, train: Source, test: Source) -> list[Outcome
     codes = tf_idf(texts, test_texts)
     both = zip(codes, (train, test), strict=True)
     first, second = (Features(each, labels=s.labels, label_names=s.label_names) for each, s in both)
-    return [Outcome(TF_IDF, None, second, _figures(first, second, config), {}, {})]
+    return [Outcome(TF_IDF, None, second, _figures(first, second, config), *_meanings(second, test))]
 
 
 def _probe(train: Features, test: Features, config: TrainConfig) -> Probe:
@@ -235,11 +248,11 @@ def _notes(outcome: Outcome) -> dict[int, str]:
     }
 
 
-def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: TrainConfig, test: Source) -> None:
+def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: TrainConfig, samples: str) -> None:
     trained = {o.name: o.run for o in outcomes if o.run is not None}
     made = read_environment(trained["NCL"])
     facts = {
-        "data": f"{config.data}; figures and pictures of {len(test)} held-out samples",
+        "data": f"{config.data}; figures and pictures of {samples}",
         "training": f"{config.epochs} epochs, batch {config.batch_size}, seed {config.seed}, the same for both",
         "layer": "projector output, unless the table says encoder",
         "probe": "logistic regression on cached features, regularisation chosen on a split of the training set",
@@ -251,7 +264,7 @@ def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: Tra
     }
     if config.modality.sides:
         del facts["probe"]
-        facts["data"] = f"{config.data}; figures and pictures of {len(test)} held-out pairs, words of all pairs"
+        facts["data"] += ", words of all pairs"
         active = round(config.share * config.features)
         facts["CL"] = f"for agreement and consistency, the {active} largest values of a sample count as active"
     sides = [

@@ -39,7 +39,7 @@ class TrainConfig:
     """Temperature of info_nce and sup_con."""
     chunk_rows: Annotated[int, Field(ge=0)] = 0
     """Views whose similarities info_nce and sup_con compute at a time, so that memory grows with the batch and not with
-    its square, for a third more work; 0: all at once."""
+    its square; 0: all at once."""
     rectify_weight: bool = False
     """Apply relu to the classifier's weight too, for cross_entropy."""
 

@@ -46,8 +46,9 @@ def measure(
         train: what to fit probes on, one per subject; for features only.
         labels, train_labels: files with one label per row, if subjects or `train` are files of vectors.
         data: samples to measure runs on instead of those they were trained on.
-        parts: some of `PARTS`: structure, probe, neighbours, few-labels, label-noise, random-splits, and for runs
-            public-split, sepin, corruptions, augmented-probe, fine-tuning. A note names those that a subject lacks.
+        parts: some of `PARTS`: structure, probe, neighbours, few-labels, label-noise, random-splits, folds, clusters,
+            and for runs public-split, sepin, partners, corruptions, augmented-probe, fine-tuning. A note names those
+            that a subject lacks.
         transfer_to, shifted_to, probe_epochs, fine_tune_epochs: for runs, as for `measure_subject`.
         names: the names of the columns; the last parts of the paths if empty.
         progress: show a progress bar.

@@ -100,6 +100,8 @@ export async function featurePage({ set, overview, number }) {
           title: "The chance that a sample whose partner has this feature has a larger value than one whose partner lacks it. 50% is chance.",
         }, `It agrees with the samples' partners in ${percent(row.agreement)} of comparisons`,
         row.agreement >= 0.8 ? ": trustworthy." : row.agreement >= 0.65 ? ": fair." : ": do not rely on it."),
+        live && page.figures.map((one) => element("p", {},
+          `${one.title[0].toUpperCase()}${one.title.slice(1)}: ${percent(one.value)} (chance: ${percent(one.chance)}).`)),
         live && each.searchable !== false
           && element("p", {}, element("a", { class: "button main", href: search }, "Search with this feature"))),
       naming(set, page, each.can_name && live, update)),

@@ -16,7 +16,7 @@ _GEOMETRIC = {"graphsage": "GraphSAGE", "gin": "GIN", "gat": "GAT"}
 ENCODERS = ("gcn", *_GEOMETRIC)
 
 
-class _Views(nn.Module):
+class NodeViews(nn.Module):
     """Takes the views of a graph one by one and returns the rows of the nodes of the batch."""
 
     def forward(self, inputs: Mapping[str, Any]) -> Tensor:
@@ -30,7 +30,7 @@ class _Views(nn.Module):
         raise NotImplementedError
 
 
-class GCN(_Views):
+class GCN(NodeViews):
     """Graph convolutions after Kipf and Welling (2017): each layer averages over a node and its neighbours.
 
     Args:
@@ -38,14 +38,16 @@ class GCN(_Views):
         width: number of outputs of every layer.
         layers: number of layers.
         scaled: scale the attributes of a node to a mean square of 1.
+        batch_norm: batch norm over all nodes before every activation.
     """
 
-    def __init__(self, attributes: int, width: int, layers: int, scaled: bool) -> None:
+    def __init__(self, attributes: int, width: int, layers: int, scaled: bool, batch_norm: bool = False) -> None:
         super().__init__()
         self.scaled = scaled
         widths = [attributes, *[width] * layers]
         self.weight = nn.ParameterList(nn.init.xavier_uniform_(torch.empty(a, b)) for a, b in pairwise(widths))
         self.bias = nn.ParameterList(torch.zeros(width) for _ in range(layers))
+        self.norm = nn.ModuleList(nn.BatchNorm1d(width) if batch_norm else nn.Identity() for _ in range(layers))
         self.activation = nn.ModuleList(nn.PReLU() for _ in range(layers))
 
     def of_view(self, graph: Graph, weights: Tensor, attributes: Tensor) -> Tensor:
@@ -53,9 +55,10 @@ class GCN(_Views):
         first, *others = self.weight
         h = graph.times_attributes(first * attributes[:, None].to(first.dtype))
         h = h * graph.row_scales.to(h.dtype) if self.scaled else h
-        for weight, bias, activation in zip((None, *others), self.bias, self.activation, strict=True):
+        layers = zip((None, *others), self.bias, self.norm, self.activation, strict=True)
+        for weight, bias, norm, activation in layers:
             h = h if weight is None else h @ weight
-            h = activation(product(graph.edges, means, h) + bias)
+            h = activation(norm(product(graph.edges, means, h) + bias))
         return h
 
 
@@ -69,7 +72,7 @@ def _normalised(graph: Graph, weights: Tensor) -> Tensor:
     return root[graph.edges.rows] * weights * root[graph.edges.columns.long()]
 
 
-class NodeEncoder(_Views):
+class NodeEncoder(NodeViews):
     """Any module of PyTorch Geometric as an encoder: from attributes `(nodes, …)` and edges `(2, edges)` to nodes.
 
     Args:
@@ -100,10 +103,16 @@ def check_encoder(name: str) -> None:
         import_extra("torch_geometric", name, "graphs")
 
 
-def build_encoder(name: str, attributes: int, width: int, layers: int, scaled: bool) -> nn.Module:
-    """Build an encoder for nodes with so many attributes; the sizes are as for `GCN`."""
+def build_encoder(
+    name: str, attributes: int, width: int, layers: int, scaled: bool, batch_norm: bool, joined: bool = False
+) -> NodeViews:
+    """Build an encoder for nodes with so many attributes; the sizes are as for `GCN`.
+
+    `joined` lets an encoder of PyTorch Geometric return a linear map of the outputs of all layers.
+    """
     if name == "gcn":
-        return GCN(attributes, width, layers, scaled)
+        return GCN(attributes, width, layers, scaled, batch_norm)
     models = import_extra("torch_geometric", name, "graphs").nn.models
-    module = getattr(models, _GEOMETRIC[name])(attributes, width, layers, act="prelu", norm="batch_norm")
+    norm, jump = "batch_norm" if batch_norm else None, "cat" if joined else None
+    module = getattr(models, _GEOMETRIC[name])(attributes, width, layers, act="prelu", norm=norm, jk=jump)
     return NodeEncoder(module, scaled=scaled)

@@ -50,6 +50,27 @@ class RawGraph:
     factors: Mapping[str, tuple[npt.NDArray[np.int64], tuple[str, ...]]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, eq=False)
+class RawGraphs:
+    """Many graphs as they were given.
+
+    Attributes:
+        name, where: as in `RawGraph`.
+        union: all of them as one graph, whose nodes are numbered one graph after the other.
+        sizes: `(graphs,)` int64, nodes of each.
+        labels: `(graphs,)` int64, or None.
+        label_names, ids: names, or empty.
+    """
+
+    name: str
+    where: str
+    union: RawGraph
+    sizes: npt.NDArray[np.int64]
+    labels: Any = None
+    label_names: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+
+
 class Graph(Shared):
     """A graph on a device. An edge is an entry (target, source) of its adjacency; every node has an edge to itself."""
 
@@ -85,6 +106,11 @@ class Graph(Shared):
     def is_loop(self) -> Tensor:
         """`(edges,)` booleans: which edges lead from a node to itself."""
         return self.edges.rows == self.edges.columns
+
+    @cached_property
+    def loops(self) -> Tensor:
+        """`(nodes,)`, the edge of each node to itself."""
+        return self.is_loop.nonzero()[:, 0]
 
     @cached_property
     def row_scales(self) -> Tensor:

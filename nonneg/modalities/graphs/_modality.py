@@ -6,18 +6,22 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from nonneg.codes import active
 from nonneg.errors import InputError
 from nonneg.modalities._modality import Modality, register
+from nonneg.modalities._random import uniform
 from nonneg.modalities._source import SomeRows, Source
 from nonneg.modalities._splits import require_train, unique_ids
 from nonneg.modalities.graphs._encoders import build_encoder, check_encoder
 from nonneg.modalities.graphs._graph import Graph, GraphNodes, cleaned
 from nonneg.modalities.graphs._preview import Drawer
-from nonneg.modalities.graphs._views import ViewConfig, draw_views
+from nonneg.modalities.graphs._sample import neighbourhoods
+from nonneg.modalities.graphs._views import SAMPLED, ViewConfig, draw_views
 from nonneg.modalities.graphs.sources import open_graph
 
 
@@ -39,6 +43,11 @@ class Nodes(Modality):
     """Let every edge lead both ways; otherwise only from its source to its target."""
     scaled: bool = True
     """Scale the attributes of a node to a mean square of 1, so that nodes with many of them do not outweigh others."""
+    batch_norm: bool = False
+    """Batch norm over all nodes in every layer of the encoder."""
+    neighbours: Annotated[int, Field(ge=0)] = 0
+    """Neighbours that a node hears from in each layer, drawn anew in every epoch of training, for graphs that are too
+    large to be encoded as a whole; 0: all of them."""
     views: ViewConfig = field(default_factory=ViewConfig)
     """How far a view may differ from the graph."""
     attributes: Annotated[int, Field(ge=0)] = 0
@@ -81,14 +90,24 @@ class Nodes(Modality):
         check_encoder(name)
 
     def encoder(self, name: str, saved: Mapping[str, Any] | None = None) -> tuple[nn.Module, int, dict[str, Any]]:
-        return build_encoder(name, max(1, self.attributes), self.width, self.layers, self.scaled), self.width, {}
+        sizes = max(1, self.attributes), self.width, self.layers, self.scaled, self.batch_norm
+        return build_encoder(name, *sizes), self.width, {}
 
     def draw_views(
         self, batch: dict[str, Any], samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype
     ) -> dict[str, Any]:
         graph: Graph = batch["graph"]
-        edges, attributes = draw_views(graph, self.views, seed, epoch, count)
-        return {"nodes": batch["nodes"].repeat(count), "edges": edges, "attributes": attributes, "graph": graph}
+        nodes, part, sampled = batch["nodes"], graph, None
+        if self.neighbours:
+            part, nodes, sampled = neighbourhoods(
+                graph,
+                nodes,
+                self.layers,
+                self.neighbours,
+                lambda edges, layer: uniform(1, seed, epoch, edges, SAMPLED + layer)[:, 0],
+            )
+        edges, attributes = draw_views(graph, self.views, seed, epoch, count, sampled)
+        return {"nodes": nodes.repeat(count), "edges": edges, "attributes": attributes, "graph": part}
 
     def inputs(self, batch: dict[str, Any]) -> dict[str, Any]:
         graph: Graph = batch["graph"]
@@ -110,6 +129,26 @@ class Nodes(Modality):
         chosen = nodes[rows.start : rows.stop].tolist()
         drawn = {"media": [drawer.picture(node) for node in chosen]}
         return drawn | ({"texts": [drawer.words(node) for node in chosen]} if samples.attribute_names else {})
+
+    def feature_figures(self, source: Source, codes: Any) -> dict[str, dict[str, list[float]]]:
+        """Return how well the nodes of each feature hang together: the share of their edges that stay among them.
+
+        By chance, if edges led anywhere, it would be the share of all ends of edges that lie at these nodes.
+        """
+        samples, nodes = source.samples, np.arange(len(source))
+        while isinstance(samples, SomeRows):
+            samples, nodes = samples.whole, samples.rows[nodes]
+        edges = samples.graph.edges
+        parts = np.ones(len(edges.columns), np.float32), edges.columns.numpy(), edges.starts.numpy()
+        links = sp.csr_array(parts, shape=edges.shape)[nodes][:, nodes]
+        is_active = sp.csr_array(active(codes)).astype(np.float32)
+        # Every node has an edge to itself, which says nothing.
+        inside = np.asarray((links @ is_active).multiply(is_active).sum(0) - is_active.sum(0), np.float64)
+        degree = np.asarray(links.sum(1), np.float64) - 1
+        ends = degree @ is_active
+        share = np.divide(inside, ends, out=np.zeros_like(ends), where=ends > 0)
+        chance = ends / max(1.0, degree.sum())
+        return {"edges that stay inside": {"values": share.round(4).tolist(), "chance": chance.round(4).tolist()}}
 
     def with_light_views(self) -> Self:
         """Use the graph itself: a probe sees what `embed` returns."""

@@ -1,4 +1,4 @@
-"""What people see of a node: its neighbourhood, drawn, and its attributes as words."""
+"""What people see: a node by its neighbourhood, drawn, and its attributes as words; a whole graph by a drawing."""
 
 import io
 import math
@@ -8,11 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from nonneg.extras import needs_extra
-from nonneg.modalities.graphs._graph import GraphNodes
+from nonneg.modalities.graphs._graph import Graph, GraphNodes
+
+with needs_extra("images", "a picture of a graph"):
+    from PIL import Image, ImageDraw
 
 _SIDE, _SCALE = 96, 2  # pixels; drawn larger and reduced, which smooths lines
 _MOST_NEIGHBOURS = 24
 _MOST_WORDS = 40
+_MOST_NODES = 100
 _NO_LABEL = (150, 150, 150)
 # Okabe and Ito's colours, for colour-blind readers.
 _COLOURS = ((0, 114, 178), (230, 159, 0), (0, 158, 115), (204, 121, 167), (86, 180, 233), (213, 94, 0), (240, 228, 66))
@@ -35,9 +39,6 @@ class Drawer:
 
     def picture(self, node: int) -> bytes:
         """Return a PNG of a node's neighbourhood; of many neighbours, the first ones are drawn."""
-        with needs_extra("images", "a picture"):
-            from PIL import Image, ImageDraw
-
         near = [other for other in self._linked(node).tolist() if other != node][:_MOST_NEIGHBOURS]
         place = {node: (0.5, 0.5)}
         for number, other in enumerate(near):
@@ -53,9 +54,7 @@ class Drawer:
             x, y = (share * side for share in place[other])
             radius = side * (0.09 if other == node else 0.045)
             draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=self._colour(other), outline="black")
-        stored = io.BytesIO()
-        image.resize((_SIDE, _SIDE), Image.Resampling.BOX).quantize(64).save(stored, "PNG")
-        return stored.getvalue()
+        return _png(image)
 
     def words(self, node: int) -> str:
         """Return the names of a node's largest attributes."""
@@ -80,3 +79,48 @@ class Drawer:
         if self.labels is None or self.labels[node] < 0:
             return _NO_LABEL
         return _COLOURS[int(self.labels[node]) % len(_COLOURS)]
+
+
+def drawn_graph(graph: Graph) -> bytes:
+    """Return a PNG of a small graph with dense attributes; of many nodes, the first ones are drawn.
+
+    Places are the two smoothest vectors over the graph, so that linked nodes lie near each other.
+    """
+    count = min(graph.nodes, _MOST_NODES)
+    rows, columns = graph.edges.rows.numpy(), graph.edges.columns.numpy()
+    linked = (rows < count) & (columns < count) & (rows != columns)
+    ends = np.stack((rows[linked], columns[linked]))
+    adjacency = np.zeros((count, count))
+    adjacency[ends[0], ends[1]] = adjacency[ends[1], ends[0]] = 1
+    smooth = np.linalg.eigh(np.diag(adjacency.sum(1)) - adjacency)[1][:, 1:3]
+    smooth = np.pad(smooth, ((0, 0), (0, 2 - smooth.shape[1])))
+    # Ranks instead of values spread nodes over the picture.
+    place = 0.1 + 0.8 * (0.5 * _ranks(smooth) + 0.5 * _unit(smooth))
+    side = _SIDE * _SCALE
+    image = Image.new("RGB", (side, side), "white")
+    draw = ImageDraw.Draw(image)
+    for first, second in ends.T.tolist():
+        draw.line([tuple(side * place[first]), tuple(side * place[second])], fill=(170, 170, 170), width=_SCALE)
+    kinds = graph.tensors["values"].argmax(1).tolist()
+    radius = side * max(0.012, min(0.05, 0.5 / count))
+    for node in range(count):
+        x, y = (side * place[node]).tolist()
+        colour = _COLOURS[kinds[node] % len(_COLOURS)]
+        draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=colour, outline="black")
+    return _png(image)
+
+
+def _unit(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    spread = np.ptp(values, axis=0)
+    scaled: npt.NDArray[np.float64] = (values - values.min(0)) / np.where(spread > 0, spread, 1)
+    return scaled
+
+
+def _ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return values.argsort(0).argsort(0) / max(1, len(values) - 1)
+
+
+def _png(image: Image.Image) -> bytes:
+    stored = io.BytesIO()
+    image.resize((_SIDE, _SIDE), Image.Resampling.BOX).quantize(64).save(stored, "PNG")
+    return stored.getvalue()

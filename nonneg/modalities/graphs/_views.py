@@ -1,4 +1,4 @@
-"""Views of a graph: edges dropped and attributes masked, at random or mostly where nodes are less central."""
+"""Views of a graph: edges and nodes dropped and attributes masked, at random or where nodes are less central."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -13,6 +13,8 @@ from nonneg.modalities.graphs._graph import Graph
 from nonneg.validation import check_fields
 
 _MOST = 0.7  # of GCA: no edge or attribute is dropped with a higher probability
+# Added to the number of a view, so that the numbers for edges, nodes and neighbours differ.
+_NODES, SAMPLED = 2**16, 2**17
 _Rates = tuple[Annotated[float, Field(ge=0, lt=1)], ...]
 
 
@@ -28,29 +30,42 @@ class ViewConfig:
     weighting: Literal["uniform", "degree", "page_rank"] = "uniform"
     """Drop all edges and attributes with the same probability, or those of nodes with a low degree or PageRank more
     often (GCA)."""
+    drop_nodes: _Rates = (0.0, 0.0)
+    """Share of the nodes whose edges a view lacks: they and their neighbours do not see each other."""
 
     def __post_init__(self) -> None:
         check_fields(self, "views.")
-        for name in ("drop_edges", "mask_attributes"):
+        for name in ("drop_edges", "mask_attributes", "drop_nodes"):
             if not getattr(self, name):
                 raise InputError(f"views.{name} is empty, expected one rate for each view")
 
 
-def draw_views(graph: Graph, config: ViewConfig, seed: int, epoch: Tensor | int, count: int) -> tuple[Tensor, Tensor]:
+def draw_views(
+    graph: Graph, config: ViewConfig, seed: int, epoch: Tensor | int, count: int, edges: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Draw views of a graph; return edge weights `(count, edges)` and factors of attributes `(count, attributes)`.
 
-    A number decides each edge and attribute; it depends on (seed, epoch, edge or attribute, view) alone.
+    A number decides each edge, node and attribute; it depends on (seed, epoch, edge, node or attribute, view) alone.
+    With `edges`, weights of these edges only are drawn.
     """
-    weights, device = graph.weights, graph.weights.device
-    edges, attributes = (torch.arange(size, device=device) for size in (len(weights), graph.width))
-    edge_odds, attribute_odds = _odds(graph, config.weighting)
+    device, (edge_odds, attribute_odds) = graph.weights.device, _odds(graph, config.weighting)
+    if edges is None:
+        edges, weights, is_loop = torch.arange(len(graph.weights), device=device), graph.weights, graph.is_loop
+    else:
+        weights, is_loop = graph.weights[edges], graph.is_loop[edges]
+        edge_odds = edge_odds[edges] if isinstance(edge_odds, Tensor) else edge_odds
+    attributes = torch.arange(graph.width, device=device)
     views = []
     for view in range(count):
         dropped = uniform(1, seed, epoch, edges, 2 * view)[:, 0] < _rates(config.drop_edges, view, edge_odds)
+        if any(config.drop_nodes):
+            ends = torch.stack((graph.edges.rows[edges], graph.edges.columns[edges].long()))
+            drawn = uniform(1, seed, epoch, ends.flatten(), _NODES + view).view(2, -1)
+            dropped |= (drawn < _rates(config.drop_nodes, view, 1.0)).any(0)
         masked = uniform(1, seed, epoch, attributes, 2 * view + 1)[:, 0] < _rates(
             config.mask_attributes, view, attribute_odds
         )
-        views.append((weights.masked_fill(dropped & ~graph.is_loop, 0), (~masked).to(weights.dtype)))
+        views.append((weights.masked_fill(dropped & ~is_loop, 0), (~masked).to(weights.dtype)))
     return torch.stack([view[0] for view in views]), torch.stack([view[1] for view in views])
 
 

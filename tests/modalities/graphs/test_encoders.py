@@ -118,3 +118,16 @@ def test_any_module_of_attributes_and_edges_is_an_encoder(source):
 def test_an_unknown_encoder_is_an_error_that_lists_the_known_ones():
     with pytest.raises(InputError, match=r"encoder is 'resnet18'.*gcn"):
         Nodes().check_encoder("resnet18")
+
+
+def test_batch_norm_gives_every_output_the_same_spread_over_nodes():
+    source = Nodes().open("citations")
+    inputs = Nodes().inputs({"nodes": torch.arange(1200), "graph": source.samples.graph})
+    torch.manual_seed(0)
+    with_norm, without = (Nodes(width=8, batch_norm=on).fitted(source).encoder("gcn")[0] for on in (True, False))
+    for module in (with_norm, without):
+        for activation in module.activation:
+            torch.nn.init.ones_(activation.weight)  # no activation
+    spread = with_norm(inputs).std(0)
+    torch.testing.assert_close(spread, torch.ones(8), rtol=0.01, atol=0.01)
+    assert without(inputs).std(0).std() > 0.05

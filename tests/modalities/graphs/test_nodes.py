@@ -15,6 +15,7 @@ from PIL import Image
 
 import nonneg
 from nonneg.errors import InputError, StoppedError
+from nonneg.explorer import open_explorer
 from nonneg.features import Features
 from nonneg.modalities import Modality
 from nonneg.modalities.graphs import NodeEncoder, Nodes, RawGraph, ViewConfig
@@ -206,3 +207,22 @@ def test_edges_alone_are_enough_to_train(tmp_path):
 
 def _dense(features):
     return features.codes.toarray() if features.is_sparse else np.asarray(features.codes)
+
+
+def test_features_know_how_many_edges_stay_among_their_nodes():
+    # Two triangles with one edge between them.
+    ends = np.array([[0, 1, 2, 3, 4, 5, 0], [1, 2, 0, 4, 5, 3, 3]])
+    source = Nodes().open(RawGraph("triangles", "triangles", 6, ends, attributes=np.eye(6)))
+    codes = np.array([[1, 0, 1]] * 3 + [[0, 1, 0]] + [[0, 0, 0]] * 2, np.float32)
+    (found,) = Nodes().feature_figures(source, codes).values()
+    assert found["values"] == pytest.approx([6 / 7, 0, 6 / 7], abs=1e-4)
+    assert found["chance"] == pytest.approx([7 / 14, 3 / 14, 7 / 14], abs=1e-4)
+
+
+def test_the_page_of_a_feature_shows_its_edges(run, graph_file):
+    features = nonneg.load(run).embed(str(graph_file()))
+    figures = features.provenance["feature_figures"]["edges that stay inside"]
+    fewer = features.with_columns([3, 1])
+    for each, column, feature in ((features, 3, 3), (fewer, 0, 3)):
+        (shown,) = open_explorer([each]).feature(0, column).figures
+        assert (shown.value, shown.chance) == (figures["values"][feature], figures["chance"][feature])

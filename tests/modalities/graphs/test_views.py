@@ -72,3 +72,54 @@ def test_edges_of_central_nodes_are_kept_more_often(weighting):
 def test_a_wrong_setting_is_named(settings, message):
     with pytest.raises(InputError, match=message):
         ViewConfig(**settings)
+
+
+def test_all_edges_of_dropped_nodes_are_missing():
+    source = star()
+    drawn = views(source, ViewConfig((0.0,), (0.0,), drop_nodes=(0.3,)))
+    graph = source.samples.graph
+    for kept in drawn["edges"] > 0:
+        alone = torch.segment_reduce(kept.float(), "sum", offsets=graph.edges.starts.long()) == 1
+        missing = ~kept & ~graph.is_loop
+        assert (alone[graph.edges.rows[missing]] | alone[graph.edges.columns.long()[missing]]).all()
+        assert 0.2 < alone[1:].float().mean() < 0.99
+
+
+def sampled(source, nodes, neighbours, layers=2, epoch=0):
+    batch = {"nodes": torch.tensor(nodes), "graph": source.samples.graph}
+    still = ViewConfig((0.0,), (0.0,))
+    modality = Nodes(neighbours=neighbours, layers=layers, views=still)
+    return modality.draw_views(batch, batch["nodes"], 0, epoch, 2, torch.float32)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_with_all_neighbours_a_sampled_neighbourhood_gives_the_output_of_the_whole_graph(sparse):
+    source = star()
+    if not sparse:
+        attributes = np.random.default_rng(0).random((401, 5))
+        ends = torch.stack((source.samples.graph.edges.columns, source.samples.graph.edges.rows)).numpy()
+        source = Nodes().open(RawGraph("star", "star", 401, ends.astype(np.int64), attributes=attributes))
+    module = Nodes(width=8).fitted(source).encoder("gcn")[0]
+    nodes = [7, 300, 7]
+    # One hop further than the encoder has layers: only then are the degrees of all nodes that it sees known.
+    some, whole = sampled(source, nodes, 1000, layers=3), sampled(source, nodes, 0)
+    outputs, gradients = [], []
+    for inputs in (some, whole):
+        module.zero_grad()
+        outputs.append(module(inputs))
+        outputs[-1].square().sum().backward()
+        gradients.append([parameter.grad.clone() for parameter in module.parameters()])
+    torch.testing.assert_close(outputs[0], outputs[1])
+    torch.testing.assert_close(gradients[0], gradients[1])
+
+
+def test_no_node_hears_from_more_neighbours_than_asked_for():
+    source = star()
+    graph = sampled(source, [0, 5, 9], 3, layers=1)["graph"]
+    degrees = graph.edges.starts.diff()
+    assert degrees.max() == 4 and graph.nodes < 13  # itself and three others
+    first, again, later = (sampled(source, [0], 3, epoch=epoch)["graph"].tensors for epoch in (0, 0, 1))
+    assert torch.equal(first["values"], again["values"]) and torch.equal(first["edge_columns"], again["edge_columns"])
+    assert first["values"].shape != later["values"].shape or not torch.equal(
+        first["attribute_columns"], later["attribute_columns"]
+    )

@@ -1,5 +1,5 @@
-"""Sources of graphs: .npz files of plain arrays, edge lists with tables of attributes, objects of PyTorch Geometric."""
+"""Sources of graphs: one graph (.npz, tables) or many (TU folders, text), and objects of PyTorch Geometric."""
 
-from nonneg.modalities.graphs.sources._open import open_graph
+from nonneg.modalities.graphs.sources._open import open_graph, open_graphs
 
-__all__ = ["open_graph"]
+__all__ = ["open_graph", "open_graphs"]

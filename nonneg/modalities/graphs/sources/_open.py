@@ -1,4 +1,4 @@
-"""`open_graph`: recognises the kind of data and reads it."""
+"""`open_graph` and `open_graphs`: recognise the kind of data and read it."""
 
 import os
 from pathlib import Path
@@ -6,9 +6,11 @@ from typing import Any
 
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
-from nonneg.modalities.graphs._graph import RawGraph
+from nonneg.modalities.graphs._graph import RawGraph, RawGraphs
 from nonneg.modalities.graphs.sources._generated import citations
 from nonneg.modalities.graphs.sources._geometric import from_geometric, is_geometric
+from nonneg.modalities.graphs.sources._many import from_geometric_graphs, from_text, from_tu, tu_prefix
+from nonneg.modalities.graphs.sources._motifs import motifs
 from nonneg.modalities.graphs.sources._npz import from_npz
 from nonneg.modalities.graphs.sources._tables import SUFFIXES, from_tables, table_in
 
@@ -16,6 +18,7 @@ _ACCEPTED = (
     "an .npz of plain arrays (adj_data, adj_indices, adj_indptr, …), a table of edges (.csv or .parquet), or a folder"
     " with the tables edges and nodes"
 )
+_MANY_ACCEPTED = "a folder of the TU collection (NAME_A.txt, NAME_graph_indicator.txt, …) or a .txt as in pytorch_DGCNN"
 
 
 def open_graph(data: Any) -> RawGraph:
@@ -42,14 +45,10 @@ def open_graph(data: Any) -> RawGraph:
         raise InputError(
             f"data is a {type(data).__name__}, expected a path, or a Data object or dataset of PyTorch Geometric"
         )
-    path = Path(data)
-    with read_errors_as_input_errors(path):
-        if not os.fspath(data) or not path.exists():
-            raise InputError(f"data is {os.fspath(data)!r}, expected citations, or the path of {_ACCEPTED}")
-        is_folder = path.is_dir()
-        if not is_folder and not path.is_file():  # opening a pipe would block
-            raise InputError(f"{path} is neither a folder nor a regular file, expected {_ACCEPTED}")
-    if is_folder:
+    path = _existing(data, f"citations, or the path of {_ACCEPTED}")
+    if path.is_dir():
+        if tu_prefix(path) is not None:
+            raise InputError(f"{path} holds many graphs, expected one; the recipe graphs trains on whole graphs")
         edges = table_in(path, "edges")
         if edges is None:
             raise InputError(f"{path} holds no table of edges, expected edges.csv or edges.parquet")
@@ -59,3 +58,44 @@ def open_graph(data: Any) -> RawGraph:
     if path.suffix.lower() in SUFFIXES:
         return from_tables(path, path, None)
     raise InputError(f"{path} has the suffix {path.suffix!r}, expected {_ACCEPTED}")
+
+
+def open_graphs(data: Any) -> RawGraphs:
+    """Read many graphs.
+
+    Args:
+        data: "motifs", generated graphs; the path of a folder of the TU collection (NAME_A.txt, …) or of a .txt file in
+            the format of pytorch_DGCNN; a dataset of PyTorch Geometric, or a list of its `Data` objects; a `RawGraphs`.
+
+    Raises:
+        InputError: names what was found and what was expected.
+
+    Example:
+        >>> len(open_graphs("motifs").sizes)
+        400
+    """
+    if isinstance(data, RawGraphs):
+        return data
+    if isinstance(data, str) and data == "motifs":
+        return motifs()
+    if is_geometric(data) or (isinstance(data, list | tuple) and data and all(map(is_geometric, data))):
+        return from_geometric_graphs(data)
+    if not isinstance(data, str | os.PathLike):
+        raise InputError(f"data is a {type(data).__name__}, expected a path or a dataset of PyTorch Geometric")
+    path = _existing(data, f"motifs, or the path of {_MANY_ACCEPTED}")
+    prefix = tu_prefix(path) if path.is_dir() else None
+    if prefix is not None:
+        return from_tu(prefix)
+    if path.suffix.lower() == ".txt" and path.is_file():
+        return from_text(path)
+    raise InputError(f"{path} does not hold many graphs, expected {_MANY_ACCEPTED}")
+
+
+def _existing(data: Any, expected: str) -> Path:
+    path = Path(data)
+    with read_errors_as_input_errors(path):
+        if not os.fspath(data) or not path.exists():
+            raise InputError(f"data is {os.fspath(data)!r}, expected {expected}")
+        if not path.is_dir() and not path.is_file():  # opening a pipe would block
+            raise InputError(f"{path} is neither a folder nor a regular file, expected {expected}")
+    return path

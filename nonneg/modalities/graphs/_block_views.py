@@ -1,0 +1,80 @@
+"""Views of whole graphs: nodes and edges dropped, attributes of nodes masked, or a connected part kept."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from nonneg.errors import InputError
+from nonneg.modalities._random import uniform
+from nonneg.modalities.graphs._blocks import Blocks
+from nonneg.modalities.graphs._graph import Graph
+from nonneg.validation import check_fields
+
+_Rates = tuple[Annotated[float, Field(ge=0, lt=1)], ...]
+_FARTHEST = 24  # edges; nodes farther from the centre of a subgraph count as equally far
+
+
+@dataclass(frozen=True)
+class GraphViewConfig:
+    """How far a view may differ from a graph. The last rate of each holds for all further views."""
+
+    drop_nodes: _Rates = (0.2, 0.2)
+    """Share of the nodes that the first view lacks, the second, …; one node always stays."""
+    drop_edges: _Rates = (0.0, 0.0)
+    """Share of the edges that a view lacks."""
+    mask_attributes: _Rates = (0.0, 0.0)
+    """Share of the nodes whose attributes a view sets to 0."""
+    cut: _Rates = (0.0, 0.0)
+    """Share of the nodes that a view cuts off: it keeps those that are nearest to a random one."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, "views.")
+        for name in ("drop_nodes", "drop_edges", "mask_attributes", "cut"):
+            if not getattr(self, name):
+                raise InputError(f"views.{name} is empty, expected one rate for each view")
+
+    def rate(self, name: str, view: int) -> float:
+        """Return the rate of a view."""
+        rates: tuple[float, ...] = getattr(self, name)
+        return rates[min(view, len(rates) - 1)]
+
+
+def draw_view(
+    blocks: Blocks, config: GraphViewConfig, seed: int, epoch: Tensor | int, view: int
+) -> tuple[Graph, Tensor, Tensor]:
+    """Draw a view; return the graph with masked attributes, edge weights `(edges,)`, and which nodes stay `(nodes,)`.
+
+    A number decides each node and edge; it depends on (seed, epoch, node or edge, view) alone.
+    """
+    graph, rate = blocks.graph, config.rate
+    drawn = uniform(3, seed, epoch, blocks.nodes, 2 * view)
+    largest = torch.segment_reduce(drawn[:, 0], "max", lengths=blocks.sizes)
+    centre = drawn[:, 0] == largest[blocks.owner]  # one node of each graph, which always stays
+    kept = centre | (drawn[:, 0] >= rate("drop_nodes", view))
+    if rate("cut", view):
+        kept &= _near(blocks, rate("cut", view), centre, drawn[:, 2])
+    rows, columns = graph.edges.rows, graph.edges.columns.long()
+    dropped = uniform(1, seed, epoch, blocks.edges, 2 * view + 1)[:, 0] < rate("drop_edges", view)
+    weights = graph.weights.masked_fill((dropped | ~kept[rows] | ~kept[columns]) & ~graph.is_loop, 0)
+    seen = kept & (drawn[:, 1] >= rate("mask_attributes", view))
+    values = graph.tensors["values"] * seen[:, None]
+    return Graph({**graph.tensors, "values": values}), weights, kept
+
+
+def _near(blocks: Blocks, cut: float, centre: Tensor, order: Tensor) -> Tensor:
+    """Return which nodes are nearest to the centre of their graph; `order` decides between equals."""
+    edges = blocks.graph.edges
+    offsets, columns = edges.starts.long(), edges.columns.long()
+    distance = torch.where(centre, 0.0, float(_FARTHEST))
+    for _ in range(_FARTHEST):
+        nearer = torch.segment_reduce(distance[columns] + 1, "min", offsets=offsets)
+        distance = torch.minimum(distance, nearer)
+    # Sorted by graph, then by distance: the place within the graph decides.
+    ranks = (blocks.owner * (_FARTHEST + 1) + distance.double() + order.double() / 2).argsort()
+    place = torch.empty_like(ranks)
+    place[ranks] = torch.arange(len(ranks), device=ranks.device)
+    first = blocks.sizes.cumsum(0) - blocks.sizes
+    return place - first[blocks.owner] < ((1 - cut) * blocks.sizes)[blocks.owner].ceil()

@@ -1,0 +1,133 @@
+"""`Graphs`: the modality of whole graphs, of which there are many."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from nonneg.errors import InputError
+from nonneg.modalities._modality import Modality, register
+from nonneg.modalities._source import SomeRows, Source
+from nonneg.modalities._splits import require_train, unique_ids
+from nonneg.modalities.graphs._block_views import GraphViewConfig, draw_view
+from nonneg.modalities.graphs._blocks import BLOCKS, WholeGraphs, chosen_blocks
+from nonneg.modalities.graphs._encoders import NodeViews, build_encoder, check_encoder
+from nonneg.modalities.graphs._graph import Graph, cleaned
+from nonneg.modalities.graphs._preview import drawn_graph
+from nonneg.modalities.graphs.sources import open_graphs
+
+
+@register
+@dataclass(frozen=True)
+class Graphs(Modality):
+    """Whole graphs, such as molecules. A graph's feature is pooled over its nodes."""
+
+    name: ClassVar[str] = "graphs"
+
+    width: Annotated[int, Field(ge=1, le=2**16)] = 128
+    """Width of every layer of the encoder, and of its output."""
+    layers: Annotated[int, Field(ge=1, le=16)] = 3
+    """Layers of the encoder; the outputs of all of them are joined, except for gcn."""
+    pooling: Literal["sum", "mean"] = "sum"
+    """How the outputs of a graph's nodes become one."""
+    undirected: bool = True
+    """Let every edge lead both ways; otherwise only from its source to its target."""
+    scaled: bool = False
+    """Scale the attributes of a node to a mean square of 1."""
+    batch_norm: bool = True
+    """Batch norm over all nodes of a batch in every layer of the encoder."""
+    views: GraphViewConfig = field(default_factory=GraphViewConfig)
+    """How far a view may differ from a graph."""
+    attributes: Annotated[int, Field(ge=0)] = 0
+    """Number of attributes of a node; 0: as in the data."""
+
+    def open(
+        self, data: Any, split: str = "train", *, skip_broken: bool | None = None, progress: bool = True
+    ) -> Source:
+        if isinstance(data, Source):
+            if not isinstance(_whole(data.samples), WholeGraphs):
+                raise InputError(f"{data.name} holds a {type(data.samples).__name__}, expected whole graphs")
+            return data
+        raw = open_graphs(data)
+        require_train(split, raw.where)
+        graph, notes = cleaned(raw.union, self.undirected)
+        starts = torch.from_numpy(np.concatenate(([0], np.cumsum(raw.sizes))))
+        samples = WholeGraphs(Graph({**graph.tensors, BLOCKS: starts}), attribute_names=raw.union.attribute_names)
+        self._check_attributes(graph.width, raw.where)
+        size = f"{raw.union.nodes:,} nodes in all, {raw.sizes.min():,} to {raw.sizes.max():,} per graph"
+        ids = unique_ids(raw.ids or map(str, range(len(raw.sizes))))
+        return Source(raw.name, samples, ids, raw.labels, raw.label_names, notes=(size, *notes))
+
+    def fitted(self, source: Source) -> Self:
+        width = _whole(source.samples).graph.width
+        self._check_attributes(width, source.name)
+        return replace(self, attributes=width)
+
+    def check_encoder(self, name: str) -> None:
+        check_encoder(name)
+
+    def encoder(self, name: str, saved: Mapping[str, Any] | None = None) -> tuple[nn.Module, int, dict[str, Any]]:
+        sizes = max(1, self.attributes), self.width, self.layers, self.scaled, self.batch_norm
+        return Pooled(build_encoder(name, *sizes, joined=True), self.pooling), self.width, {}
+
+    def draw_views(
+        self, batch: dict[str, Any], samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype
+    ) -> dict[str, Any]:
+        blocks = chosen_blocks(batch["graph"], batch["graphs"])
+        views = [(*draw_view(blocks, self.views, seed, epoch, view), blocks.owner) for view in range(count)]
+        return {"views": tuple(views), "sizes": blocks.sizes}
+
+    def inputs(self, batch: dict[str, Any]) -> dict[str, Any]:
+        self._check_attributes(batch["graph"].width, "the data")
+        blocks = chosen_blocks(batch["graph"], batch["graphs"])
+        graph, every = blocks.graph, torch.ones_like(blocks.owner, dtype=torch.bool)
+        return {"views": ((graph, graph.weights, every, blocks.owner),), "sizes": blocks.sizes}
+
+    def preview(self, source: Source, rows: range) -> dict[str, Any]:
+        """Return a drawing of each graph; a node's colour is its largest attribute."""
+        samples, chosen = source.samples, np.arange(rows.start, rows.stop)
+        while isinstance(samples, SomeRows):
+            samples, chosen = samples.whole, samples.rows[chosen]
+        blocks = (chosen_blocks(samples.graph, torch.tensor([row])).graph for row in chosen.tolist())
+        return {"media": [drawn_graph(graph) for graph in blocks]}
+
+    def with_light_views(self) -> Self:
+        """Use the graphs themselves: a probe sees what `embed` returns."""
+        return replace(self, views=GraphViewConfig((0.0,), (0.0,), (0.0,), (0.0,)))
+
+    def _check_attributes(self, found: int, where: str) -> None:
+        if self.attributes and found != self.attributes:
+            raise InputError(f"{where} has {found:,} attributes, expected {self.attributes:,}, as in the model")
+
+
+class Pooled(nn.Module):
+    """Takes views of graphs and returns one row per graph and view: the sum or mean over its nodes.
+
+    Args:
+        nodes: an encoder of nodes.
+        pooling: "sum" or "mean".
+    """
+
+    def __init__(self, nodes: NodeViews, pooling: str) -> None:
+        super().__init__()
+        self.nodes, self.pooling = nodes, pooling
+
+    def forward(self, inputs: Mapping[str, Any]) -> Tensor:
+        return torch.cat([self._pooled(len(inputs["sizes"]), *view) for view in inputs["views"]])
+
+    def _pooled(self, graphs: int, graph: Graph, weights: Tensor, kept: Tensor, owner: Tensor) -> Tensor:
+        h = self.nodes.of_view(graph, weights, torch.ones(graph.width, device=weights.device))
+        sums = h.new_zeros(graphs, h.shape[1]).index_add(0, owner, h * kept[:, None].to(h.dtype))
+        if self.pooling == "sum":
+            return sums
+        return sums / h.new_zeros(graphs).index_add_(0, owner, kept.to(h.dtype))[:, None]
+
+
+def _whole(samples: Any) -> Any:
+    while isinstance(samples, SomeRows):
+        samples = samples.whole
+    return samples

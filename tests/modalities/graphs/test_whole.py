@@ -1,0 +1,184 @@
+"""Whole graphs: sources, views, pooled features, and a run through the package."""
+
+import numpy as np
+import pytest
+import torch
+
+import nonneg
+from nonneg.errors import InputError
+from nonneg.evaluate import cross_validation, random_splits
+from nonneg.features import Features
+from nonneg.modalities.graphs import Graphs, GraphViewConfig, open_graph, open_graphs
+from nonneg.training import load_recipe
+
+TEXT = """3
+3 1
+0 1 1
+2 2 0 2
+0 1 1
+2 0
+2 1 1
+2 1 0
+2 1
+0 1 1
+2 1 0
+"""
+SMALL = {"encoder": "gcn", "width": 16, "layers": 2, "features": 16, "projector_width": 16}
+
+
+@pytest.fixture
+def text_file(tmp_path):
+    path = tmp_path / "small.txt"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture
+def tu_folder(tmp_path):
+    """The same graphs as in `text_file`."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    for part, content in {
+        "A": "1, 2\n2, 1\n2, 3\n3, 2\n4, 5\n5, 4\n6, 7\n7, 6\n",
+        "graph_indicator": "1\n1\n1\n2\n2\n3\n3\n",
+        "graph_labels": "1\n0\n1\n",
+        "node_labels": "0\n2\n0\n2\n2\n0\n2\n",
+    }.items():
+        (folder / f"small_{part}.txt").write_text(content)
+    return folder
+
+
+def views_of(modality, source, rows, epoch=3):
+    rows = torch.tensor(rows)
+    batch = {"graphs": rows, "graph": source.samples.graph}
+    return modality.draw_views(batch, rows, 0, epoch, 2, torch.float32)
+
+
+def test_a_tu_folder_and_the_text_format_give_the_same_graphs(text_file, tu_folder):
+    first, second = open_graphs(str(text_file)), open_graphs(str(tu_folder))
+    assert first.sizes.tolist() == second.sizes.tolist() == [3, 2, 2]
+    assert first.labels.tolist() == second.labels.tolist() == [1, 0, 1]
+    assert (first.union.attributes != second.union.attributes).nnz == 0
+    assert {tuple(ends) for ends in first.union.ends.T.tolist()} == {
+        tuple(ends) for ends in second.union.ends.T.tolist()
+    }
+
+
+def test_a_dataset_of_pytorch_geometric_is_read():
+    data = pytest.importorskip("torch_geometric.data")
+    ends = torch.tensor([[0, 1], [1, 0]])
+    graphs = [data.Data(x=torch.eye(2), edge_index=ends, y=torch.tensor([label])) for label in (0, 1, 1)]
+    found = open_graphs(graphs)
+    assert found.sizes.tolist() == [2, 2, 2] and found.labels.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda text: text.replace("2 2 0 2", "2 2 0 9"), "node 1"),
+        (lambda text: text.replace("3 1", "three 1"), "line 2"),
+        (lambda text: text[:20], "ends"),
+        (lambda text: "1\n2 0\n0 1 1\n0 1 0\n", "1 graph"),
+        (lambda text: "not graphs", "line 1"),
+    ],
+)
+def test_broken_text_is_an_error(text_file, change, named):
+    text_file.write_text(change(TEXT))
+    with pytest.raises(InputError, match=named):
+        open_graphs(str(text_file))
+
+
+@pytest.mark.parametrize(
+    ("part", "content", "named"),
+    [
+        ("graph_labels", "1\n0\n", "rows"),
+        ("A", "1, 4\n", "another"),
+        ("A", "1, 99\n", "99|98"),
+        ("graph_indicator", "1\n2\n1\n", "ascending"),
+        ("node_labels", "0\nx\n", "node_labels"),
+    ],
+)
+def test_broken_tu_folders_are_errors(tu_folder, part, content, named):
+    (tu_folder / f"small_{part}.txt").write_text(content)
+    with pytest.raises(InputError, match=named):
+        Graphs().open(str(tu_folder))
+
+
+def test_a_folder_of_many_graphs_is_refused_as_one_graph(tu_folder):
+    with pytest.raises(InputError, match="graphs"):
+        open_graph(str(tu_folder))
+
+
+@pytest.mark.parametrize("encoder", ["gcn", "gin"])
+@pytest.mark.parametrize("pooling", ["sum", "mean"])
+def test_the_feature_of_a_graph_does_not_depend_on_the_rest_of_its_batch(encoder, pooling):
+    if encoder == "gin":
+        pytest.importorskip("torch_geometric")
+    source = Graphs().open("motifs")
+    modality = Graphs(width=8, layers=2, pooling=pooling).fitted(source)
+    module = modality.encoder(encoder)[0].eval()
+
+    def of(rows):
+        return module(modality.inputs({"graphs": torch.tensor(rows), "graph": source.samples.graph}))
+
+    with torch.no_grad():
+        torch.testing.assert_close(of([5, 0, 7, 5])[[0, 2, 3]], torch.cat((of([5]), of([7]), of([5]))))
+
+
+def test_views_depend_on_the_graph_and_not_on_its_batch():
+    source = Graphs().open("motifs")
+    modality = Graphs(views=GraphViewConfig((0.3,), (0.3,), (0.3,), (0.3,))).fitted(source)
+    both, alone = views_of(modality, source, [4, 9]), views_of(modality, source, [9])
+    for (graph, weights, kept, owner), (other, own_weights, own_kept, _) in zip(
+        both["views"], alone["views"], strict=True
+    ):
+        torch.testing.assert_close(kept[owner == 1], own_kept)
+        torch.testing.assert_close(weights[-len(own_weights) :], own_weights)
+        torch.testing.assert_close(graph.tensors["values"][owner == 1], other.tensors["values"])
+
+
+def test_a_cut_keeps_a_connected_part_of_the_given_size():
+    source = Graphs().open("motifs")
+    modality = Graphs(views=GraphViewConfig((0.0,), (0.0,), (0.0,), (0.5,))).fitted(source)
+    views = views_of(modality, source, list(range(30)))
+    graph, weights, kept, owner = views["views"][0]
+    assert torch.equal(torch.bincount(owner[kept]), (views["sizes"] * 0.5).ceil().long())
+    linked = weights > 0
+    reached = kept.clone()
+    for number in range(30):  # from one kept node, all others of the graph are reached
+        inside = torch.zeros_like(kept)
+        inside[torch.nonzero(kept & (owner == number))[0]] = True
+        for _ in range(30):
+            inside[graph.edges.rows[linked & inside[graph.edges.columns.long()]]] = True
+        reached &= inside | (owner != number)
+    assert torch.equal(reached, kept)
+
+
+def test_every_view_keeps_a_node_of_every_graph():
+    source = Graphs().open("motifs")
+    modality = Graphs(views=GraphViewConfig((0.99,))).fitted(source)
+    views = views_of(modality, source, list(range(50)))
+    for _, _, kept, owner in views["views"]:
+        assert torch.bincount(owner[kept], minlength=50).min() >= 1
+
+
+def test_a_run_learns_the_motifs_and_embeds_other_graphs(tmp_path):
+    config = load_recipe("graphs").replace(**SMALL, epochs=6, warmup_epochs=1, batch_size=100, lr=0.01)
+    run = nonneg.train(config, tmp_path / "run", progress=False)
+    model, source = nonneg.load(run), Graphs().open("motifs")
+    few = model.embed(source.take(range(5, 10)))
+    assert few.shape == (5, 16) and few.samples["media"][0].as_py()[:4] == b"\x89PNG"
+    assert random_splits(model.embed(source, "encoder", media=False), splits=2).accuracies.mean() > 0.5
+
+
+def test_attributes_of_another_number_are_an_error(tmp_path, text_file):
+    config = load_recipe("graphs").replace(**SMALL, epochs=1, warmup_epochs=0, batch_size=100)
+    run = nonneg.train(config, tmp_path / "run", progress=False)
+    with pytest.raises(InputError, match="attributes"):
+        nonneg.load(run).embed(str(text_file))
+
+
+def test_folds_need_ten_samples_of_each_class():
+    labels = np.array([0] * 30 + [1] * 5)
+    with pytest.raises(InputError, match="5 samples"):
+        cross_validation(Features(np.eye(2, dtype=np.float32)[labels], labels=labels))

@@ -92,6 +92,8 @@ def convert(
     ids: str | None = None,
     texts: str | None = None,
     media: str | None = None,
+    label_names: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")] = (),
+    sentence_model: str | None = None,
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
     seed: int = 0,
     classify: bool = False,
@@ -112,6 +114,8 @@ def convert(
         ids: one unique id per row.
         texts: one text per row, for browsing and searching.
         media: a folder of images, named by the ids, or as many as there are rows, in the order of their names.
+        label_names: the names of the labels, in their sorted order: --label-names World Sports Business Sci/Tech.
+        sentence_model: the sentence model that made the vectors; recorded, so that new texts can be encoded later.
         out: the run's folder; by default runs/ and the name of the vectors. Features are written next to it.
         seed: seed of the start, the order of the rows and the noise.
         classify: also fit a classifier on the codes and labels; nonneg explore then shows its predictions.
@@ -129,9 +133,11 @@ def convert(
         raise InputError("--supervised is given with --pairs, expected only one of them")
     files: dict[str, Any] = {"pairs": pairs, "labels": labels}
     writing: dict[str, Any] = {"ids": ids, "texts": texts, "media": media, "out": out}
+    writing |= {"label_names": label_names or None, "sentence_model": sentence_model}
     writing |= {"classify": classify or None, "overwrite": overwrite or None}
     if compare:
-        reject_options({f"--{name}": value for name, value in writing.items()}, "without --compare")
+        options_given = {f"--{name.replace('_', '-')}": value for name, value in writing.items()}
+        reject_options(options_given, "without --compare")
         _compare(vectors, files, options, range(seed, seed + seeds), train_rows)
     else:
         reject_options({"--seeds": None if seeds == 1 else seeds, "--train-rows": train_rows}, "with --compare")

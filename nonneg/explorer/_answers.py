@@ -234,11 +234,16 @@ class Weight(Answer):
 
 
 class Query(Answer):
-    """A query for samples that have these features, resemble the rows in `like`, and lack the features in `without`."""
+    """A query for samples that have these features, resemble the rows in `like`, and lack the features in `without`.
+
+    All features in `require` are active on each hit, which has the label, if one is given.
+    """
 
     features: tuple[Weight, ...] = Field((), max_length=100)
     like: tuple[int, ...] = Field((), max_length=100)
     without: tuple[int, ...] = Field((), max_length=100)
+    require: tuple[int, ...] = Field((), max_length=100)
+    label: str | None = Field(None, max_length=10_000)
     top: int = Field(24, ge=1, le=200)
 
 

@@ -67,7 +67,7 @@ class Explorer:
         return sample_page(features, row, off, features.glass_box)
 
     def search(self, number: int, query: answers.Query) -> answers.SearchResult:
-        features = self._set(number, *(each.feature for each in query.features), *query.without)
+        features = self._set(number, *(each.feature for each in query.features), *query.without, *query.require)
         for row in query.like:
             self._set(number, row=row)
         return search_result(features, query)

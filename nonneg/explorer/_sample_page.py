@@ -53,8 +53,8 @@ def _parts(features: FeatureSet, unit: Array, values: Array) -> tuple[Part, ...]
 def search_result(features: FeatureSet, query: Query) -> SearchResult:
     """Answer a composed query."""
     weights = query_vector(features, query.like, {each.feature: each.weight for each in query.features})
-    is_candidate = candidates(features, query.without, query.like)
-    named = dict.fromkeys([*(each.feature for each in query.features), *query.without])
+    is_candidate = candidates(features, query.without, query.like, query.require, query.label)
+    named = dict.fromkeys([*(each.feature for each in query.features), *query.without, *query.require])
     named.update(dict.fromkeys(np.argsort(-np.abs(weights), kind="stable")[: np.count_nonzero(weights)].tolist()))
     return SearchResult(
         query=query,

@@ -17,7 +17,9 @@ from nonneg.messages import one_line
 from nonneg.tables import open_vectors
 
 
-def encoder_for(features: Features, run: str | Path, sentence_model: str | None = None) -> "Encoder":
+def encoder_for(
+    features: Features, run: str | Path, sentence_model: str | None = None, *, use_recorded: bool = True
+) -> "Encoder":
     """Return an encoder that makes codes of new samples for these features, or say why the run's model cannot.
 
     The run's description is read and compared with the features; its weights are loaded when first used.
@@ -27,9 +29,12 @@ def encoder_for(features: Features, run: str | Path, sentence_model: str | None 
         run: the run that made the features: a run of `nonneg train` or `nonneg convert`; the folder of its model or
             `hub:owner/name` work as well.
         sentence_model: the sentence-transformers model that made the vectors of a run of `nonneg convert`; with it
-            the encoder takes texts instead of vectors.
+            the encoder takes texts instead of vectors. By default the one that the features record, if any.
+        use_recorded: if false, a recorded sentence model is not used, so that the encoder takes vectors.
     """
     described = _description(run)
+    recorded = features.provenance.get("sentence_model")
+    sentence_model = sentence_model or (recorded if isinstance(recorded, str) and use_recorded else None)
     if "encoder" in described:
         is_encoder = features.layer == "encoder" or described.get("projector_depth") == 0
         width = described.get("encoder_width" if is_encoder else "features")  # None or 0: known once it is loaded

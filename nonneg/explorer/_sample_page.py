@@ -34,11 +34,13 @@ def sample_page(
     )
 
 
-def encoded(features: FeatureSet, code: Array) -> Encoded:
-    """Describe a new input with this code `(features,)`."""
+def encoded(features: FeatureSet, code: Array, picture: bytes | None = None) -> Encoded:
+    """Describe a new input with this code `(features,)`; `picture` is an encoded image, for images."""
     unit = active_units(code[None]).toarray()[0]
     return Encoded(
-        parts=_parts(features, unit, code), neighbours=search(features, unit, candidates(features), _NEIGHBOURS)
+        warning=features.range.problem(code, picture),
+        parts=_parts(features, unit, code),
+        neighbours=search(features, unit, candidates(features), _NEIGHBOURS),
     )
 
 

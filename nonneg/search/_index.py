@@ -191,9 +191,7 @@ class Index:
         where = where if isinstance(where, Where) else Where(rows=where)
         for feature in (*where.without, *where.require):
             if not 0 <= feature < self.features:
-                raise InputError(
-                    f"feature is {feature}, expected 0 to {self.features - 1} in without and require"
-                )
+                raise InputError(f"feature is {feature}, expected 0 to {self.features - 1} in without and require")
         return self._engine.search(self._table, query_lists(codes, self.features), k, where)
 
     def contributions(

@@ -70,6 +70,7 @@ def _source(features: FeatureSet) -> str:
     known = features.features.provenance
     model, data = known.get("sentence_model") or known.get("run") or known.get("model"), known.get("source")
     data = data if data is not None else known.get("data")
+    data = data.replace("\\", "/").rpartition("/")[2] if isinstance(data, str) else data
     parts = [f"model {model}" if isinstance(model, str) else "", f"data {data}" if isinstance(data, str) else ""]
     return ", ".join(part for part in parts if part)
 

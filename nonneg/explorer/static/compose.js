@@ -205,7 +205,6 @@ export async function composePage({ set, overview, parameters }) {
         update(() => add(feature), `weight of ${fullTitle(caption(feature))}`)),
       query.like.size > 0 && heading("Like"),
       ...[...query.like].map(example),
-      each.label_names.length > 1 && heading("Label"),
       labelFilter(each.label_names, query.label, (value) => update(() => { query.label = value; }, "Only samples with this label")),
       heading("Without"),
       ...[...query.without].map(excluded),

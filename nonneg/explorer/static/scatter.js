@@ -96,7 +96,7 @@ export function scatter(canvas, overlay, positions, { onPick, onClick, onLasso }
     gl.clear(gl.COLOR_BUFFER_BIT);
     gl.uniform2f(uniforms.scale, sx, sy);
     gl.uniform2f(uniforms.shift, -view.x * sx, -view.y * sy);
-    const size = Math.max(2, Math.min(14, 260 / Math.sqrt(count))) * Math.min(3, Math.sqrt(view.zoom)) * devicePixelRatio;
+    const size = Math.max(2, Math.min(14, 320 / Math.sqrt(count))) * Math.min(3, Math.sqrt(view.zoom)) * devicePixelRatio;
     gl.uniform1f(uniforms.size, size);
     for (const front of [0, 1]) {
       gl.uniform1f(uniforms.front, front);

@@ -65,8 +65,8 @@ def search(
         asked = Query.load(query)
     else:
         weights = parsed_features(features, feature)
-        filters = {name: tuple(map(numbered, some)) for name, some in (("without", without), ("require", require))}
-        asked = Query(**given, features=weights, **filters, k=10 if k is None else k, cosine=cosine)
+        given |= {"without": tuple(map(numbered, without)), "require": tuple(map(numbered, require))}
+        asked = Query(**given, features=weights, k=10 if k is None else k, cosine=cosine)
     found = search_folder(features, asked, index, run=run, sentence_model=sentence_model, uri=uri)
     if save is not None:
         asked.save(save)

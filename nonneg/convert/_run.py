@@ -210,7 +210,9 @@ def _classify(embedding: NonNegativeEmbedding, given: Inputs, names: dict[int, s
     known: npt.NDArray[Any] = labels[is_known]
     if not all(name.isdecimal() for name in given.label_names):
         known = np.array(given.label_names)[known]  # explanations then name the classes
-    return NonNegativeClassifier.on(embedding, labelled, known).set_params(feature_names=names or None)
+    classifier = NonNegativeClassifier.on(embedding, labelled, known)
+    classifier.feature_names = names or None
+    return classifier
 
 
 def _is_of_run(features: Path, run: str) -> bool:

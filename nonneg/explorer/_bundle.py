@@ -27,11 +27,12 @@ def single_page(page: str, static: Traversable, data: dict[str, Any], media: dic
     policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:"
     pictures = {name: f"data:{kind};base64,{base64.b64encode(each).decode()}" for name, each in media.items()}
     content = json.dumps({"data": data, "media": pictures}, ensure_ascii=False, separators=(",", ":"))
+    styles = (static / "style.css").read_text("utf-8")
     icon = base64.b64encode((static / "icon.svg").read_bytes()).decode()
     replaced = {
         '<base href="/">': f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
         'href="static/icon.svg"': f'href="data:image/svg+xml;base64,{icon}"',
-        '<link rel="stylesheet" href="static/style.css">': f"<style>\n{(static / 'style.css').read_text('utf-8')}</style>",
+        '<link rel="stylesheet" href="static/style.css">': f"<style>\n{styles}</style>",
         '<script type="module" src="static/app.js"></script>\n': "",
         # A "<" could end the element.
         "</body>": f'<script id="copy" type="application/json">{content.replace("<", chr(92) + "u003c")}</script>\n'

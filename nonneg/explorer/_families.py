@@ -40,8 +40,8 @@ def families(products: Array, live: Array, titles: Mapping[int, str]) -> list[tu
         for word in some:
             places.setdefault(word, []).append(place)
     shared = np.zeros(similarity.shape, bool)
-    for some in places.values():
-        shared[np.ix_(some, some)] = True
+    for sharing in places.values():
+        shared[np.ix_(sharing, sharing)] = True
     distance = np.clip(1 - similarity - _SHARED_WORD * shared, 0, None)
     np.fill_diagonal(distance, 0)
     numbers = fcluster(linkage(squareform(distance, checks=False), "average"), 1 - _LEAST_SIMILARITY, "distance")

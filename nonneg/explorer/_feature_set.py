@@ -19,7 +19,7 @@ from nonneg.explorer._media import content_type
 from nonneg.explorer._names import Names
 from nonneg.explorer._range import Range
 from nonneg.features import Features, SampleMap, Suggestion, journal, read_map, write_map, write_suggestions
-from nonneg.naming import Reader, suggest_names
+from nonneg.naming import Reader, reader_of, suggest_names
 from nonneg.payload import Array
 from nonneg.search import Encoder
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _EXCERPT = 240  # characters
 _MOSTLY, _OFTEN = 0.5, 0.25  # shares of the most common label that make it a hint
 _STANDS_OUT = 1.5  # minimum ratio of that share to the label's share of all samples
-_MAX_TEXTS = 20_000  # texts that a reader learns from
 _BLOCK = 512  # features whose cosines with all others are computed at once
 
 
@@ -199,34 +198,29 @@ class FeatureSet:
         _ = self.redundancy, self.squared_products
         if not self.is_settled:
             self._suggestions = self._suggested()
-        if self.features.kind == "texts":
-            _ = self.reader
 
     def _suggested(self) -> Mapping[int, Suggestion]:
         """Suggest names, and save them if the features are in a folder that can be written."""
-        try:
-            found = suggest_names(self.features)
-        except InputError:  # the texts share no words
+        if self.reader is None:
             return {}
+        found = suggest_names(self.features, reader=self.reader)
         if self.folder is not None:
             with suppress(InputError):
                 write_suggestions(self.folder, journal(self.folder).codes, found)
         return found
 
     @cached_property
-    def reader(self) -> tuple[Reader, Array] | None:
-        """A reader of the texts and their points, by which names are scored; None without texts that share words."""
+    def reader(self) -> Reader | None:
+        """A reader of the texts, by which names are scored; None without texts that share words."""
         with self._lock:
-            if "reader" in self.__dict__:
+            if "reader" in self.__dict__:  # another thread has made it meanwhile
                 return self.__dict__["reader"]  # type: ignore[no-any-return]
             if "text" not in self.features.samples.column_names:
                 return None
-            rows = np.random.default_rng(0).permutation(len(self))[:_MAX_TEXTS]
             try:
-                reader = Reader([text or "" for text in self.features.samples["text"].take(rows).to_pylist()])
+                return reader_of(self.features)
             except InputError:
                 return None
-            return reader, reader.texts([text or "" for text in self.features.samples["text"].to_pylist()])
 
     @cached_property
     def map(self) -> SampleMap:

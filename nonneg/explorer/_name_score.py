@@ -12,7 +12,7 @@ from nonneg.naming import area_under_roc
 from nonneg.payload import Array
 
 _MIN_SAMPLES = 5  # active and inactive samples per half
-_MAX_SAMPLES = 2_000  # active and inactive samples per half
+_MAX_SAMPLES = 500  # active and inactive samples per half
 _MIN_LETTERS = 3  # length of a word that a name and a label may share
 _WORD = re.compile(r"[^\W_]{2,}")
 
@@ -59,9 +59,13 @@ def _criteria(features: FeatureSet, name: str, active: Array, inactive: Array) -
     found: list[tuple[str, Any]] = []
     words = _WORD.findall(name.lower())[:20]
     if features.reader is not None:
-        reader, points = features.reader
-        if (point := reader.name(name)) is not None:
-            found.append(("the words of the name, and words that occur with them,", lambda rows: points[rows] @ point))
+        reader, texts = features.reader, features.features.samples["text"]
+
+        def fits(rows: Array) -> Array | None:
+            return reader.fits(name, reader.texts([text or "" for text in texts.take(rows).to_pylist()]))
+
+        if reader.name(name) is not None:
+            found.append(("the words of the name, and words that occur with them,", fits))
     if features.features.labels is None:
         return found
     labels = np.asarray(features.features.labels)

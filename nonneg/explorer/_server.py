@@ -24,8 +24,10 @@ STATIC = resources.files("nonneg.explorer") / "static"
 _THREADS = 4  # a request may need as much memory as the codes, and more threads are not faster
 _MAX_PICTURE = 20_000_000  # bytes; `Guard` limits all other requests
 _PROBLEMS: dict[int | str, dict[str, Any]] = {404: {"model": answers.Problem}, 422: {"model": answers.Problem}}
-_PAGES = ("/", "/features", "/feature/{number}", "/sample/{number}", "/samples", "/map", "/compose", "/compare", "/try")
-_PAGES += ("/reference",)
+_PAGES = (
+    *("/", "/features", "/feature/{number}", "/sample/{number}", "/samples", "/map"),
+    *("/compose", "/compare", "/try", "/reference"),
+)
 
 
 def build_app(

@@ -95,8 +95,8 @@ class Features:
         return self
 
     def _with_parts(self, **parts: Any) -> "Features":
-        own = ("_codes", "_samples", "_pixels", "_pixel_rows", "_label_names", "_labels", "_names", "_suggestions")
-        own += ("_provenance",)
+        of_samples = ("_codes", "_samples", "_pixels", "_pixel_rows", "_label_names", "_labels")
+        own = (*of_samples, "_names", "_suggestions", "_provenance")
         return self._from_parts(**({name: self.__dict__[name] for name in own} | parts))
 
     # Content

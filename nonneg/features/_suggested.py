@@ -78,7 +78,8 @@ def write_map(folder: Path, codes: str, found: SampleMap) -> None:
 
 def read_map(folder: Path, codes: str, samples: int) -> SampleMap | None:
     """Return the map in a folder for the codes with this digest, or None."""
-    return _read(folder / MAP, codes, lambda content: _map(content, samples))
+    found: SampleMap | None = _read(folder / MAP, codes, lambda content: _map(content, samples))
+    return found
 
 
 def check_computed(folder: Path, codes: str, shape: tuple[int, int]) -> None:

@@ -45,9 +45,9 @@ class Choice:
             found[self._words[terms] @ start < _COHERENCE * np.linalg.norm(start)] -= 1
         return found
 
-    def point(self, terms: Sequence[int]) -> Array:
+    def point(self, terms: Array) -> Array:
         """Return the sum of the points of some terms."""
-        return np.asarray(self._words[list(terms)].sum(axis=0))
+        return np.asarray(self._words[terms].sum(axis=0))
 
 
 def best_terms(

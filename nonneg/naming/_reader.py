@@ -60,7 +60,7 @@ class Reader:
         """Return the points `(texts, dimensions)` of texts, of length 1, or 0 for a text without a known word."""
         contains = self.contains(texts) if contains is None else contains
         weighted = sp.csr_array(contains @ sp.diags_array(self._weights))
-        return unit_rows(np.asarray(weighted @ self.words)).astype(np.float32)
+        return np.asarray(unit_rows(np.asarray(weighted @ self.words)), np.float32)
 
     def name(self, name: str) -> Array | None:
         """Return the point `(dimensions,)` of a name, or None if none of its words is known."""

@@ -45,6 +45,7 @@ def suggest_names(
     words: int = 3,
     *,
     namer: Callable[[NamingTask], str] | None = None,
+    reader: Reader | None = None,
     seed: int = 0,
 ) -> dict[int, Suggestion]:
     """Suggest a name for each live feature of texts.
@@ -59,6 +60,7 @@ def suggest_names(
         words: the largest number of words in a name.
         namer: a function that names a feature instead, such as a language model. A name that is taken is asked for
             once more and then replaced by the suggestion.
+        reader: ranks texts by a name; by default one that learns from the texts of the features (`reader_of`).
         seed: decides which texts are in which half.
 
     Returns:
@@ -72,12 +74,18 @@ def suggest_names(
     halves = np.sort(order[: (len(order) + 1) // 2]), np.sort(order[(len(order) + 1) // 2 :])
     chosen, kept = ([text or "" for text in features.samples["text"].take(rows).to_pylist()] for rows in halves)
     try:
-        reader = Reader([*chosen, *kept])
+        reader = reader_of(features) if reader is None else reader
     except InputError as error:
         raise InputError(f"suggest_names: {error}") from error
     names = _Naming(reader, features, chosen, halves[0]).names(words, namer)
     points, fires = reader.texts(kept), sp.csc_array(active(features.codes[halves[1]]))
     return {feature: _scored(reader, name, points, fires[:, [feature]]) for feature, name in names.items()}
+
+
+def reader_of(features: Features) -> Reader:
+    """Return a reader that has learnt from the features' texts, or from a random sample of them if there are many."""
+    rows = np.random.default_rng(0).permutation(len(features))[:MOST_TEXTS]
+    return Reader([text or "" for text in features.samples["text"].take(rows).to_pylist()])
 
 
 def save_suggestions(features: Features, folder: str | Path) -> dict[int, Suggestion]:
@@ -143,9 +151,9 @@ class _Naming:
         self, namer: Callable[[NamingTask], str], feature: int, own: Array, near: Array, name: str, taken: set[str]
     ) -> str:
         strongest = own[np.argsort(-np.abs(self.codes[:, [feature]].data), kind="stable")]
-        shown = [tuple(self.texts[row] for row in rows[:_SHOWN]) for rows in (strongest, near)]
+        texts, others = (tuple(self.texts[row] for row in rows[:_SHOWN]) for rows in (strongest, near))
         for _ in range(2):
-            given = namer(NamingTask(feature, *shown, name, frozenset(taken)))
+            given = namer(NamingTask(feature, texts, others, name, frozenset(taken)))
             if not isinstance(given, str) or not given.strip() or "\n" in given.strip():
                 raise InputError(f"namer returned {given!r} for feature {feature}, expected one line of text")
             if given.strip() not in taken:

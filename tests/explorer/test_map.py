@@ -76,9 +76,9 @@ def test_the_map_is_painted_filtered_and_leads_to_samples(topics, serve, visit):
     page.locator(".legend").scroll_into_view_if_needed()
     box = page.locator("canvas.points").bounding_box()
     left, top, right, bottom = box["x"] + 2, box["y"] + 2, box["x"] + box["width"] - 2, box["y"] + box["height"] - 2
-    page.mouse.move(left, top)
+    page.mouse.move(left, (top + bottom) / 2)  # the corners are round
     page.mouse.down()
-    for x, y in ((right, top), (right, bottom), (left, bottom)):
+    for x, y in ((left, top), (right, top), (right, bottom), (left, bottom)):
         page.mouse.move(x, y)
     page.mouse.up()
     page.locator("h2", has_text="60 selected").wait_for()

@@ -107,6 +107,8 @@ def convert(
     ids: File = None,
     texts: File = None,
     media: Annotated[str | None, tyro.conf.arg(metavar="FOLDER")] = None,
+    label_names: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")] = (),
+    sentence_model: str | None = None,
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
     seed: int = 0,
     classify: bool = False,
@@ -131,6 +133,8 @@ def convert(
         ids: one unique id per row.
         texts: one text per row, for browsing and searching.
         media: a folder of images, named by the ids, or as many as there are rows, in the order of their names.
+        label_names: the names of the labels, in their sorted order: --label-names World Sports Business Sci/Tech.
+        sentence_model: the sentence model that made the vectors; recorded, so that new texts can be encoded later.
         out: the run's folder; by default runs/ and the name of the vectors. Features are written next to it. With
             --sweep a .png, .svg or .pdf file for the picture.
         seed: seed of the start, the order of the rows and the noise.
@@ -151,16 +155,17 @@ def convert(
         raise InputError("--supervised is given with --pairs, expected only one of them")
     files: dict[str, Any] = {"pairs": pairs, "labels": labels}
     writing: dict[str, Any] = {"ids": ids, "texts": texts, "media": media, "out": out}
+    writing |= {"label_names": label_names or None, "sentence_model": sentence_model}
     writing |= {"classify": classify or None, "overwrite": overwrite or None}
     if compare and sweep:
         raise InputError("--compare and --sweep are both given, expected one of them")
     if sweep:
         plotting = {name: writing.pop(name) for name in ("out", "overwrite")}
-        reject_options({f"--{name}": value for name, value in (writing | {"pairs": pairs}).items()}, "without --sweep")
+        reject_options(_flags(writing | {"pairs": pairs}), "without --sweep")
         reject_options({"--seeds": None if seeds == 1 else seeds}, "with --compare")
         _sweep(vectors, labels, plotting, options, seed, train_rows)
     elif compare:
-        reject_options({f"--{name}": value for name, value in writing.items()}, "without --compare")
+        reject_options(_flags(writing), "without --compare")
         _compare(vectors, files, options, range(seed, seed + seeds), train_rows)
     else:
         unused = {"--seeds": None if seeds == 1 else seeds, "--train-rows": train_rows}
@@ -184,6 +189,10 @@ def _compare(vectors: str, files: dict[str, Any], options: Any, seeds: range, tr
     require_counts({"--seeds": len(seeds)})
     embedding = NonNegativeEmbedding(**vars(options), random_state=seeds[0])
     print_result(compare_files(vectors, **files, embedding=embedding, seeds=seeds, train_rows=train_rows))
+
+
+def _flags(options: dict[str, Any]) -> dict[str, Any]:
+    return {f"--{name.replace('_', '-')}": value for name, value in options.items()}
 
 
 def _sweep(

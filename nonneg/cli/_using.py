@@ -19,6 +19,7 @@ def search(
     text: str | None = None,
     sample: str | None = None,
     without: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")] = (),
+    require: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")] = (),
     label: str | None = None,
     k: int | None = None,
     cosine: bool = True,
@@ -39,13 +40,14 @@ def search(
         features: a features folder, or a run with features beside it.
         like: a sample that the hits should resemble; can be given several times, as can the next two.
         minus: a sample that the hits should not resemble.
-        feature: a feature by number or name, and its weight: 17:1.0, wheels:0.5, or wheels for a weight of 1.
+        feature: a feature by number, name or part of a name, and its weight: 17:1.0, wheels:0.5, or wheels for 1.
         image: an image file, encoded by the trained run that made the features.
         vector: a file with one vector, encoded by the run of nonneg convert that made the features.
         text: a text, encoded by the run that made the features if it was trained on texts or pairs; for a run of
             nonneg convert also give its sentence model.
         sample: a new sample of any kind that the run encodes: a path, or the text itself.
         without: exclude samples on which this feature is active; can be given several times.
+        require: only samples on which this feature is active; can be given several times.
         label: only samples with this label.
         k: the largest number of hits, 10 by default.
         cosine: rank by cosine similarity; --no-cosine ranks by the inner product.
@@ -53,22 +55,22 @@ def search(
         save: save the query as a JSON file, which may replace an earlier query.
         index: the index's folder; NAME.index beside NAME.features by default, if it exists.
         run: the run that made the features; by default, the run that they name, if it is beside them.
-        sentence_model: the sentence-transformers model for --text.
+        sentence_model: the sentence-transformers model for --text; by default the one that the features record.
         uri: the address of the Milvus cluster that holds the index; MILVUS_URI by default.
         json: print hits with all contributions as JSON.
     """
-    from nonneg.search import Query, parsed_features, search_folder
+    from nonneg.search import Query, numbered, parsed_features, search_folder
 
     given: dict[str, Any] = {"like": like, "minus": minus, "image": image, "vector": vector}
     given |= {"text": text, "sample": sample, "label": label}
     if query is not None:
-        given |= {"feature": feature, "without": without, "k": k, "no-cosine": not cosine}
+        given |= {"feature": feature, "without": without, "require": require, "k": k, "no-cosine": not cosine}
         reject_options({f"--{name}": value or None for name, value in given.items()}, "without --query")
         asked = Query.load(query)
     else:
         weights = parsed_features(features, feature)
-        excluded = tuple(int(named) if named.isdecimal() and len(named) < 20 else named for named in without)
-        asked = Query(**given, features=weights, without=excluded, k=10 if k is None else k, cosine=cosine)
+        given |= {"without": tuple(map(numbered, without)), "require": tuple(map(numbered, require))}
+        asked = Query(**given, features=weights, k=10 if k is None else k, cosine=cosine)
     found = search_folder(features, asked, index, run=run, sentence_model=sentence_model, uri=uri)
     if save is not None:
         asked.save(save)

@@ -23,10 +23,11 @@ from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._explanation import Contribution, Explanation, WhatIf
 from nonneg.convert._glass_head import check_names, fit_head, is_feature, is_number
 from nonneg.convert._head import encoded
-from nonneg.convert._rows import Rows
+from nonneg.convert._rows import Rows, row_keys
 from nonneg.convert._store import CONFIG, WEIGHTS, Description, Format, Pretrained, as_json, check_tensors
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
+from nonneg.features import Features, is_features
 
 Array = npt.NDArray[Any]
 
@@ -55,6 +56,7 @@ class NonNegativeClassifier(ClassifierMixin, Pretrained, BaseEstimator):  # type
         coef_: `(classes, features)`, non-negative.
         intercept_: `(classes,)`.
         n_iter_: number of steps that the solver made.
+        fitted_: hashes of the rows of the fit, by which `what_if` recognises them.
         n_features_in_: width of the vectors.
         feature_names_in_: names of the vectors' columns, if fitted on a DataFrame with column names.
 
@@ -147,6 +149,7 @@ class NonNegativeClassifier(ClassifierMixin, Pretrained, BaseEstimator):  # type
             raise InputError(f"X has {codes.shape[0]} samples and y {len(numbers)} labels, expected the same number")
         self.coef_, self.intercept_, self.n_iter_ = fit_head(codes, numbers, len(classes), self.C, self.max_iter)
         self.embedding_, self.n_features_in_, self.classes_ = embedding, embedding.n_features_in_, classes
+        self.fitted_ = np.unique(row_keys(embedding._validated(X, reset=False)))
         return self
 
     @property
@@ -198,6 +201,21 @@ class NonNegativeClassifier(ClassifierMixin, Pretrained, BaseEstimator):  # type
             self.classes_[chosen], float(scores[0, chosen]), float(self.intercept_[chosen]), tuple(contributions)
         )
 
+    @classmethod
+    def from_pretrained(cls, path: str | Path) -> Self:
+        """Load a fitted classifier from a run of `nonneg convert`, a folder, or the hub: `hub:owner/name`.
+
+        Names of features are those in the features next to a run, which people may have changed since it was fitted.
+        """
+        classifier = super().from_pretrained(path)
+        run = Path(path).parent if Path(path).name == cls._format.inner else Path(path)
+        beside = run.with_name(f"{run.name}.features")
+        if is_features(beside):
+            features = Features.load(beside)
+            if features.shape[1] == classifier.coef_.shape[1] and features.model_columns is None:
+                classifier.feature_names = {**(classifier.feature_names or {}), **features.titles} or None
+        return classifier
+
     def name(self, feature: int) -> str:
         """The name of a feature."""
         return (self.feature_names or {}).get(feature, f"feature {feature}")
@@ -231,7 +249,7 @@ class NonNegativeClassifier(ClassifierMixin, Pretrained, BaseEstimator):  # type
     def what_if(
         self, X: Any, y: Any, off: Iterable[int] = (), weights: Mapping[tuple[int, Any], float] | None = None
     ) -> WhatIf:
-        """Accuracy on these samples before and after `edited(off, weights)`.
+        """Accuracy on these samples before and after `edited(off, weights)`, and how many of them were fitted.
 
         Args:
             X: vectors `(samples, width)`.
@@ -240,7 +258,9 @@ class NonNegativeClassifier(ClassifierMixin, Pretrained, BaseEstimator):  # type
             weights: as in `edited`.
         """
         before, after = self.predict(X), self.edited(off, weights).predict(X)
-        return WhatIf(float(accuracy_score(y, before)), float(accuracy_score(y, after)), int((before != after).sum()))
+        changed, known = int((before != after).sum()), getattr(self, "fitted_", np.zeros(0, np.int64))
+        seen = int(np.isin(row_keys(self.embedding_._validated(X, reset=False)), known).sum())
+        return WhatIf(float(accuracy_score(y, before)), float(accuracy_score(y, after)), changed, len(before), seen)
 
     # On disk and on the hub
 
@@ -275,6 +295,7 @@ class NonNegativeClassifier(ClassifierMixin, Pretrained, BaseEstimator):  # type
             "use": "classes = classifier.predict(vectors)\nprint(classifier.explain(vectors[0]))",
         }
         tensors = {"coef": torch.tensor(self.coef_), "intercept": torch.tensor(self.intercept_)}
+        tensors["fitted"] = torch.tensor(getattr(self, "fitted_", np.zeros(0, np.int64)))
         return Description(config, tensors, card, {"": self.embedding_.report_})
 
     @classmethod
@@ -284,6 +305,9 @@ class NonNegativeClassifier(ClassifierMixin, Pretrained, BaseEstimator):  # type
             raise ValueError("its embedding is not the one it was saved with (SHA-256 differs)")
         classes = _restored_labels(config["classes"], np.dtype(config["dtype"]))
         features = embedding.head_.weight.shape[0]
+        fitted = tensors.pop("fitted", torch.zeros(0, dtype=torch.int64))  # older classifiers have none
+        if fitted.ndim != 1 or fitted.dtype != torch.int64:
+            raise ValueError("fitted is not a list of numbers")
         check_tensors(tensors, {"coef": (len(classes), features), "intercept": (len(classes),)})
         if bool((tensors["coef"] < 0).any()):
             raise ValueError("coef has negative entries")
@@ -301,6 +325,7 @@ class NonNegativeClassifier(ClassifierMixin, Pretrained, BaseEstimator):  # type
         classifier.coef_ = tensors["coef"].double().numpy()
         classifier.intercept_ = tensors["intercept"].double().numpy()
         classifier.n_features_in_ = embedding.n_features_in_
+        classifier.fitted_ = fitted.numpy()
         return classifier
 
     def _class(self, label: Any) -> int:

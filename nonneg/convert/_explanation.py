@@ -45,8 +45,23 @@ class Explanation:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """Accuracy before and after an edit, and the number of predictions that it changes."""
+    """Accuracy before and after an edit, the number of predictions that it changes, and how many rows were fitted.
+
+    Accuracy on rows that the classifier was fitted on is higher than on new ones.
+    """
 
     before: float
     after: float
     changed: int
+    rows: int = 0
+    fitted: int = 0
+
+    def __str__(self) -> str:
+        text = f"accuracy {self.before:.1%} before and {self.after:.1%} after the edit, {self.changed:,} changed"
+        if not self.fitted:
+            return f"{text} predictions"
+        those = "all" if self.fitted == self.rows else f"{self.fitted:,} of"
+        return (
+            f"{text} predictions; {those} {self.rows:,} rows were used to fit the classifier,"
+            " so expect a lower accuracy on new ones"
+        )

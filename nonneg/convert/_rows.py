@@ -1,15 +1,18 @@
 """Vectors in arrays, memory maps, tensors or Arrow columns, read a few rows at a time."""
 
+import hashlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from nonneg.codes import unit_rows
 from nonneg.tables import as_floats
 
+_BLOCK = 16_384
 _ROUNDING = 1e-6  # the largest distance in float32 between unit rows of the same direction
 
 
@@ -72,3 +75,18 @@ def have_one_direction(x: Tensor, first: Tensor | None = None) -> bool:
     """Whether unit rows `(rows, width)` have the direction of `first`, or of their first row, up to rounding."""
     distances = torch.linalg.vector_norm(x - (x[0] if first is None else first), dim=1)
     return bool((distances < _ROUNDING).all())
+
+
+def row_keys(X: Any) -> npt.NDArray[np.int64]:
+    """Return a 64-bit hash of the direction of each row `(rows,)`, rounded, so that precision does not matter.
+
+    Example:
+        >>> a, b = row_keys(np.array([[1.0, 2.0], [1.0, 2.5]])), row_keys(np.array([[1.0, 2.0]], np.float32))
+        >>> bool(a[0] == b[0]), bool(a[0] == a[1])
+        (True, False)
+    """
+    keys: list[bytes] = []
+    for units in Rows(X, device=torch.device("cpu")).blocks(_BLOCK):
+        rows = np.round(units.numpy() * 1e4).astype(np.int16)
+        keys += [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in rows]
+    return np.frombuffer(b"".join(keys), "<i8").astype(np.int64)

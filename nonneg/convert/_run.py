@@ -4,10 +4,13 @@ import dataclasses
 import hashlib
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
@@ -24,6 +27,7 @@ from nonneg.durable import os_errors_as_input_errors, read_errors_as_input_error
 from nonneg.errors import InputError
 from nonneg.features import Features, check_writable, is_features
 from nonneg.labels import UNLABELLED
+from nonneg.naming import save_suggestions
 from nonneg.progress import progress_bar
 from nonneg.runs import RunFolder, RunFormat
 from nonneg.tables import split_name
@@ -54,6 +58,8 @@ def convert_file(
     ids: str | None = None,
     texts: str | None = None,
     media: str | None = None,
+    label_names: Sequence[str] = (),
+    sentence_model: str | None = None,
     embedding: NonNegativeEmbedding | None = None,
     classify: bool = False,
     overwrite: bool = False,
@@ -72,6 +78,8 @@ def convert_file(
         ids: one id per row, all different.
         texts: one text per row, for display.
         media: a folder of images, for display: named by the ids, or one per row in the order of their names.
+        label_names: the names of the labels, in their sorted order (0, 1, 2, …).
+        sentence_model: the sentence model that made the vectors; it is recorded, so that new texts can be encoded.
         embedding: how to convert; default parameters if omitted.
         classify: also fit a `NonNegativeClassifier` on the codes and labels, and write it to `classifier` in the run.
         overwrite: replace an earlier run and its features. All input is checked first. The earlier run is removed
@@ -87,6 +95,7 @@ def convert_file(
         if is_set and labels is None:
             raise InputError(f"{name} is set without labels, expected one label per row")
     given = open_inputs(vectors, pairs, labels, ids, texts, media, progress)
+    given = _with_label_names(given, label_names, labels)
     if classify and len(given.label_names) < 2:
         raise InputError(f"{labels} names one class, expected two or more to classify")
     with RunFolder(out, _FORMAT, _settings(given, embedding), overwrite) as run, memory_errors_as_input_errors(config):
@@ -97,9 +106,13 @@ def convert_file(
         _fit(run, fit, embedding.max_iter, progress)
         embedding.finish(fit)
         kept = embedding.score(given.vectors)
-        _embedded(embedding, given, vectors, out).save(features, overwrite=overwrite)
+        embedded = _embedded(embedding, given, vectors, out, sentence_model)
+        embedded.save(features, overwrite=overwrite)
+        with progress_bar(progress and given.texts is not None) as bar:
+            bar.add_task("naming", total=None)
+            names = {feature: found.name for feature, found in save_suggestions(embedded, features).items()}
         if classify:
-            _classify(embedding, given).save_pretrained(out / _CLASSIFIER)
+            _classify(embedding, given, names).save_pretrained(out / _CLASSIFIER)
         embedding.save_pretrained(run.model, {"neighbours kept of 10": kept})  # last: this completes the run
         with os_errors_as_input_errors(out):
             (out / _CHECKPOINT).unlink(missing_ok=True)
@@ -162,7 +175,18 @@ def _resume(run: RunFolder, fit: Fit) -> list[Tensor]:
     return losses
 
 
-def _embedded(embedding: NonNegativeEmbedding, given: Inputs, vectors: str, out: Path) -> Features:
+def _with_label_names(given: Inputs, names: Sequence[str], labels: str | None) -> Inputs:
+    if not names:
+        return given
+    if len(names) != len(given.label_names) or len(set(names)) < len(names):
+        found = f"{labels} holds {len(given.label_names)} labels" if labels else "there are no labels"
+        raise InputError(f"label_names are {', '.join(names)}, but {found}, expected one name per label, all different")
+    return dataclasses.replace(given, label_names=tuple(names))
+
+
+def _embedded(
+    embedding: NonNegativeEmbedding, given: Inputs, vectors: str, out: Path, sentence_model: str | None
+) -> Features:
     return Features(
         embedding.encode(given.vectors),
         ids=given.ids,
@@ -175,15 +199,21 @@ def _embedded(embedding: NonNegativeEmbedding, given: Inputs, vectors: str, out:
             "run": out.name,
             "layer": "projector",
             "report": dataclasses.asdict(embedding.report_),
+            **({} if sentence_model is None else {"sentence_model": sentence_model}),
         },
     )
 
 
-def _classify(embedding: NonNegativeEmbedding, given: Inputs) -> NonNegativeClassifier:
+def _classify(embedding: NonNegativeEmbedding, given: Inputs, names: dict[int, str]) -> NonNegativeClassifier:
     labels = np.asarray(given.labels)
     is_known = labels != UNLABELLED
     labelled = given.vectors if is_known.all() else np.asarray(given.vectors)[is_known]
-    return NonNegativeClassifier.on(embedding, labelled, labels[is_known])
+    known: npt.NDArray[Any] = labels[is_known]
+    if not all(name.isdecimal() for name in given.label_names):
+        known = np.array(given.label_names)[known]  # explanations then name the classes
+    classifier = NonNegativeClassifier.on(embedding, labelled, known)
+    classifier.feature_names = names or None
+    return classifier
 
 
 def _is_of_run(features: Path, run: str) -> bool:

@@ -15,7 +15,6 @@ from nonneg.evaluate._measurement import (
     mean_figure,
     require_table,
 )
-from nonneg.evaluate._naming import Suggestion, suggest_names
 from nonneg.evaluate._neighbours import neighbour_hits
 from nonneg.evaluate._parts import PARTS, Part, measure_features, on_fastest_device
 from nonneg.evaluate._probe import FittedProbe, Probe, Standardiser, fit_probe, linear_probe, require_same_classes
@@ -30,6 +29,8 @@ from nonneg.evaluate._subject import (
     split_rows,
 )
 from nonneg.evaluate._table import markdown_table, rich_table
+from nonneg.features import Suggestion
+from nonneg.naming import suggest_names
 
 __all__ = [
     "DECIMALS",

@@ -25,11 +25,16 @@ class Sample(Answer):
 
 
 class Caption(Answer):
-    """A feature's name given by people, and a hint from the data: its words or its most common label."""
+    """A feature's name given by people, and a hint from the data: a suggested name or its most common label.
+
+    `score` is the score of the suggested name on held-out texts; the name is a guess if `is_guess` is true.
+    """
 
     feature: int
     name: str | None
     hint: str | None
+    score: float | None = None
+    is_guess: bool = False
 
 
 class FeatureRow(Caption):
@@ -51,11 +56,60 @@ class FeatureRow(Caption):
     agreement: float | None = None
 
 
+class Family(Answer):
+    """Features that are near-duplicates of each other, and a name for all of them."""
+
+    name: str
+    features: tuple[int, ...]
+
+
 class FeatureTable(Answer):
-    """All features of a set."""
+    """All features of a set, and families of near-duplicates among them."""
 
     samples: int
     rows: tuple[FeatureRow, ...]
+    families: tuple[Family, ...]
+
+
+class FoundSamples(Answer):
+    """Samples that contain some words: their number, their rows, and the first of them."""
+
+    total: int
+    rows: tuple[int, ...]
+    samples: tuple[Sample, ...]
+
+
+class Rows(Answer):
+    """Rows of samples to describe."""
+
+    rows: tuple[int, ...] = Field(max_length=200)
+
+
+class Samples(Answer):
+    """Short descriptions of samples."""
+
+    samples: tuple[Sample, ...]
+
+
+class MapPage(Answer):
+    """A map of the samples.
+
+    `positions` holds x and y of each sample as 16-bit integers, `labels` the number of its label in `label_names`,
+    65535 for none, both little-endian in Base64. `method` says how the positions were computed.
+    """
+
+    method: str
+    positions: str
+    label_names: tuple[str, ...]
+    labels: str | None
+
+
+class MapColours(Answer):
+    """A feature's values on all samples as shares of the largest one, 0 to 255, as bytes in Base64."""
+
+    feature: int
+    largest: float
+    values: str
 
 
 class Strip(Answer):
@@ -231,8 +285,9 @@ class Marks(Answer):
 
 
 class Encoded(Answer):
-    """The active features of a new input, and the samples most similar to it."""
+    """The active features of a new input, the samples most similar to it, and why it is out of range, if it is."""
 
+    warning: str | None = None
     parts: tuple[Part, ...]
     neighbours: tuple[Hit, ...]
 
@@ -245,11 +300,16 @@ class Weight(Answer):
 
 
 class Query(Answer):
-    """A query for samples that have these features, resemble the rows in `like`, and lack the features in `without`."""
+    """A query for samples that have these features, resemble the rows in `like`, and lack the features in `without`.
+
+    All features in `require` are active on each hit, which has the label, if one is given.
+    """
 
     features: tuple[Weight, ...] = Field((), max_length=100)
     like: tuple[int, ...] = Field((), max_length=100)
     without: tuple[int, ...] = Field((), max_length=100)
+    require: tuple[int, ...] = Field((), max_length=100)
+    label: str | None = Field(None, max_length=10_000)
     top: int = Field(24, ge=1, le=200)
 
 
@@ -266,16 +326,18 @@ class SearchResult(Answer):
 class SetOverview(Answer):
     """A summary of one set of features.
 
-    `active_mean` is the mean number of active features per sample. `frequency_counts` is a histogram of the features'
-    frequencies over `frequency_edges`, and `dense` counts the features that are active on more than half of the
-    samples. `is_settled` is false while hints from texts are being computed. `spread_features` are evenly spaced over
-    the ranking by expected activation.
+    `source` says which model and data the features come from. `active_mean` is the mean number of active features per
+    sample. `frequency_counts` is a histogram of the features' frequencies over `frequency_edges`, and `dense` counts
+    the features that are active on more than half of the samples. `is_settled` is false while names are being
+    suggested. `spread_features` are evenly spaced over the ranking by expected activation.
     """
 
     name: str
+    source: str
     key: str
     kind: str
     samples: int
+    label_names: tuple[str, ...]
     features: int
     labels: int
     active_mean: float

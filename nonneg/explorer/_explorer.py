@@ -1,13 +1,19 @@
 """`Explorer`: the open sets of features and the answers to requests, independent of HTTP."""
 
+import threading
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
+
+import numpy as np
 
 from nonneg.errors import InputError
 from nonneg.explorer import _answers as answers
 from nonneg.explorer._comparison import comparison, matched
+from nonneg.explorer._families import families
 from nonneg.explorer._feature_page import feature_page
 from nonneg.explorer._feature_set import FeatureSet
+from nonneg.explorer._finding import found_samples
+from nonneg.explorer._map_page import map_colours, map_page
 from nonneg.explorer._name_score import name_score
 from nonneg.explorer._overview import figures, overview
 from nonneg.explorer._sample_page import encoded, sample_page, search_result
@@ -35,6 +41,8 @@ class Explorer:
             raise InputError(f"{len(sets)} sets of features are given, expected one or two")
         self.sets = tuple(sets)
         self._figures, self._matched = cache(figures), cache(matched)
+        self._mapping = threading.Lock()  # a map takes seconds, and one is enough
+        self._families = lru_cache(4)(_families)
 
     def prepare(self) -> None:
         """Compute now what the first requests would otherwise wait for."""
@@ -52,7 +60,28 @@ class Explorer:
     def table(self, number: int) -> answers.FeatureTable:
         features = self._set(number)
         rows = tuple(features.row(feature) for feature in range(len(features.active)))
-        return answers.FeatureTable(samples=len(features), rows=rows)
+        titles = {row.feature: title for row in rows if (title := row.name or row.hint)}
+        grouped = self._families(features, tuple(sorted(titles.items())))
+        named = tuple(answers.Family(name=name, features=members) for name, members in grouped)
+        return answers.FeatureTable(samples=len(features), rows=rows, families=named)
+
+    def find(self, number: int, text: str, label: str | None = None, shown: int = 24) -> answers.FoundSamples:
+        return found_samples(self._set(number), text, label, shown)
+
+    def samples(self, number: int, rows: Sequence[int]) -> answers.Samples:
+        features = self._set(number)
+        for row in rows:
+            self._set(number, row=row)
+        return answers.Samples(samples=tuple(features.sample(row) for row in rows))
+
+    def map(self, number: int) -> answers.MapPage:
+        features = self._set(number)
+        with self._mapping:
+            found = features.map
+        return map_page(features, found)
+
+    def map_colours(self, number: int, feature: int) -> answers.MapColours:
+        return map_colours(self._set(number, feature), feature)
 
     def strip(self, number: int, feature: int) -> answers.Strip:
         features = self._set(number, feature)
@@ -67,7 +96,7 @@ class Explorer:
         return sample_page(features, row, off, features.glass_box)
 
     def search(self, number: int, query: answers.Query) -> answers.SearchResult:
-        features = self._set(number, *(each.feature for each in query.features), *query.without)
+        features = self._set(number, *(each.feature for each in query.features), *query.without, *query.require)
         for row in query.like:
             self._set(number, row=row)
         return search_result(features, query)
@@ -90,7 +119,8 @@ class Explorer:
         """Encode a new image, given as the bytes of its file, or a new text."""
         features = self._set(number)
         encoder = self._encoder(features, "text" if isinstance(sample, str) else "image")
-        return encoded(features, encoder.codes(sample).toarray()[0])
+        picture = sample if isinstance(sample, bytes) else None
+        return encoded(features, encoder.codes(sample).toarray()[0], picture)
 
     def marks(self, number: int, given: answers.MarksAsked) -> answers.Marks:
         """Say which words of a text switch a feature on."""
@@ -125,3 +155,7 @@ class Explorer:
             raise InputError(f"sample is {row}, expected 0 to {len(found) - 1}")
         found.names.reload()
         return found
+
+
+def _families(features: FeatureSet, titles: tuple[tuple[int, str], ...]) -> list[tuple[str, tuple[int, ...]]]:
+    return families(features.products, np.flatnonzero(features.active), dict(titles))

@@ -1,4 +1,4 @@
-"""A static copy of the page for sharing: files that any web server can serve."""
+"""A static copy of the page for sharing: one file that opens by a double click, or files for any web server."""
 
 import itertools
 import json
@@ -22,6 +22,7 @@ from nonneg.durable import (
 )
 from nonneg.errors import InputError
 from nonneg.explorer._answers import Answer
+from nonneg.explorer._bundle import single_page
 from nonneg.explorer._explorer import STRIP, Explorer
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._media import content_type
@@ -33,6 +34,12 @@ from nonneg.progress import progress_bar
 _MAKER, _MARKER, _PAGE = "nonneg export", "export.json", "index.html"
 _PARTS = {_PAGE, "static", "data", "media"}
 _DIGITS = 4
+_SINGLE = 20_000_000  # bytes up to which index.html holds everything
+_MAPPED, _COLOURED = 100_000, 2_000  # samples up to which a copy has a map, and colours it by each feature
+# Shown until the scripts run, which browsers do not load from a file.
+_NEEDS_SERVER = """<p><b>This copy is too large for a single file and needs a web server.</b></p>
+<p>In a terminal, run <code>python -m http.server -d FOLDER</code> with the folder of this file, then open
+<a href="http://localhost:8000">http://localhost:8000</a>. Any other web server works as well.</p>"""
 # Replaces the headers of our server, which a static server does not send.
 _POLICY = (
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'self'; img-src 'self' blob:;"
@@ -49,7 +56,9 @@ def export(
     overwrite: bool = False,
     progress: bool = True,
 ) -> Path:
-    """Write the overview, feature table, feature pages and sample pages as files for any static web server.
+    """Write the overview, feature table, map, feature pages and sample pages as files for any static web server.
+
+    Up to 20 MB, `index.html` also holds everything itself: it can be sent alone and opens by a double click.
 
     Args:
         *given: one or two sets of features, as for `explore`.
@@ -108,9 +117,24 @@ def _write_site(explorer: Explorer, folder: Path, features: int, samples: int, p
     for number, each in enumerate(selections):
         _write_pictures(folder / "media" / str(number), each)
     shutil.copytree(str(STATIC), folder / "static", ignore=shutil.ignore_patterns(_PAGE))
+    (folder / _PAGE).write_text(_page(folder, selections), "utf-8")
+
+
+def _page(folder: Path, selections: "Sequence[_Selection]") -> str:
+    """The page: with everything in it if that is small, otherwise one that loads the other files."""
     page = (STATIC / _PAGE).read_text("utf-8")
-    page = page.replace('<base href="/">\n', _POLICY).replace("<html ", '<html data-mode="static" ')
-    (folder / _PAGE).write_text(page, "utf-8")
+    data, media = (sorted(path for path in (folder / part).rglob("*") if path.is_file()) for part in ("data", "media"))
+    if sum(path.stat().st_size for path in (*data, *media)) > _SINGLE:
+        page = page.replace('<p class="soft">Loading…</p>', _NEEDS_SERVER)
+        return page.replace('<base href="/">\n', _POLICY).replace("<html ", '<html data-mode="static" ')
+    answers = {_name(path, folder / "data"): json.loads(path.read_text("utf-8")) for path in data}
+    pictures = {_name(path, folder / "media"): path.read_bytes() for path in media}
+    kinds = {extension: kind for kind, extension in _EXTENSIONS.items()}
+    return single_page(page, STATIC, answers, pictures, kinds[selections[0].extension])
+
+
+def _name(path: Path, folder: Path) -> str:
+    return path.relative_to(folder).with_suffix("").as_posix()
 
 
 class _Selection:
@@ -142,6 +166,8 @@ class _Selection:
             "extension": self.extension,
             "omitted_features": omitted,
             "feature_pages": self.features if omitted else None,
+            "has_map": len(self.set) <= _MAPPED,
+            "map_features": len(self.set) <= _COLOURED,
         }
 
     def note(self) -> str:
@@ -160,6 +186,12 @@ def _files(explorer: Explorer, selections: Sequence[_Selection]) -> Iterator[tup
     for number, each in enumerate(selections):
         yield f"sets/{number}/features", lambda number=number: explorer.table(number)
         yield f"sets/{number}/figures", lambda number=number: explorer.figures(number)
+        yield f"sets/{number}/samples", lambda n=number, rows=each.rows: explorer.samples(n, rows)
+        if len(each.set) <= _MAPPED:
+            yield f"sets/{number}/map", lambda number=number: explorer.map(number)
+        if len(each.set) <= _COLOURED:
+            for feature in each.features:
+                yield f"sets/{number}/map/{feature}", lambda n=number, f=feature: explorer.map_colours(n, f)
         for feature in each.features:
             yield f"sets/{number}/strip/{feature}", lambda n=number, f=feature: explorer.strip(n, f)
             yield f"sets/{number}/feature/{feature}", lambda n=number, f=feature: explorer.feature(n, f)
@@ -179,6 +211,8 @@ def _write(folder: Path, name: str, answer: Answer, selections: Sequence[_Select
         copy.shown.update(_rows(content))
         if name.endswith("/features") and len(copy.features) < len(content["rows"]):
             content["rows"] = [content["rows"][feature] for feature in copy.features]
+            kept = set(copy.features)
+            content["families"] = [each for each in content["families"] if kept.issuperset(each["features"])]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")), "utf-8")
 

@@ -2,19 +2,24 @@
 
 import secrets
 import threading
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from nonneg.codes import unit_rows
+from nonneg.errors import InputError
 from nonneg.explorer._answers import Caption, FeatureRow, Kind, Sample
 from nonneg.explorer._labels import label_counts
 from nonneg.explorer._media import content_type
 from nonneg.explorer._names import Names
-from nonneg.features import Features
+from nonneg.explorer._range import Range
+from nonneg.features import Features, SampleMap, Suggestion, journal, read_map, write_map, write_suggestions
+from nonneg.naming import Reader, reader_of, suggest_names
 from nonneg.payload import Array
 from nonneg.search import Encoder
 
@@ -40,7 +45,7 @@ class FeatureSet:
     Example:
         >>> features = Features(np.eye(3, dtype=np.float32), labels=[0, 1, 1], label_names=("cat", "dog"))
         >>> FeatureSet(features, "pets").caption(2)
-        Caption(feature=2, name=None, hint='mostly dog')
+        Caption(feature=2, name=None, hint='mostly dog', score=None, is_guess=False)
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class FeatureSet:
         glass_box: "GlassBox | None" = None,
     ) -> None:
         self.features, self.name, self.encoder, self.glass_box = features, name, encoder, glass_box
+        self.folder = folder
         self.key = secrets.token_hex(4)  # part of image addresses, so that browsers do not reuse images of other sets
         self.units, self.active, self.expected = features.units, features.active, features.expected_activation
         self._active_rows = features.units.astype(bool).tocsc()
@@ -60,7 +66,7 @@ class FeatureSet:
         agreement = features.agreement
         self._agreement = np.full(features.shape[1], np.nan) if agreement is None else agreement
         self._lock = threading.RLock()
-        self._hints: dict[int, str] | None = None
+        self._suggestions: Mapping[int, Suggestion] | None = features.suggestions or None
         self.names = Names(features, folder)
         features.column(0)  # builds the matrix by feature now instead of during the first request
 
@@ -108,12 +114,25 @@ class FeatureSet:
 
     def caption(self, feature: int) -> Caption:
         """A feature's name and hint."""
-        return Caption(feature=feature, name=self.names.current().get(feature), hint=self.hint(feature))
+        return Caption(feature=feature, **self._named(feature))
+
+    def _named(self, feature: int) -> dict[str, Any]:
+        found = (self._suggestions or {}).get(feature)
+        return {
+            "name": self.names.current().get(feature),
+            "hint": self.hint(feature),
+            "score": None if found is None else found.score,
+            "is_guess": found is not None and found.is_guess,
+        }
+
+    def title(self, feature: int) -> str | None:
+        """A feature's name, or else its hint."""
+        return self.names.current().get(feature) or self.hint(feature)
 
     def hint(self, feature: int) -> str | None:
-        """The words that distinguish a feature's texts, if known, or else its most common label, if it stands out."""
-        if self._hints and feature in self._hints:
-            return self._hints[feature]
+        """A feature's suggested name, if there is one, or else its most common label, if it stands out."""
+        if self._suggestions and feature in self._suggestions:
+            return self._suggestions[feature].name
         if self.labels is None or self.labels.most_common[feature] < 0:
             return None
         label, share = self.labels.most_common[feature], self.labels.share[feature]
@@ -128,8 +147,7 @@ class FeatureSet:
         redundancy = float(self.redundancy[feature])
         return FeatureRow(
             feature=int(feature),
-            name=self.names.current().get(feature),
-            hint=self.hint(feature),
+            **self._named(feature),
             active=int(self.active[feature]),
             frequency=float(self.active[feature] / len(self)),
             expected_activation=float(self.expected[feature]),
@@ -175,13 +193,62 @@ class FeatureSet:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all hints have been computed."""
-        return self._hints is not None or "text" not in self.features.samples.column_names
+        """Whether names have been suggested."""
+        return self._suggestions is not None or "text" not in self.features.samples.column_names
 
     def prepare(self) -> None:
         """Compute now what the first request would otherwise wait for."""
         _ = self.redundancy, self.squared_products
         if not self.is_settled:
-            from nonneg.explorer._words import distinctive_words
+            self._suggestions = self._suggested()
 
-            self._hints = distinctive_words(self.features)
+    def _suggested(self) -> Mapping[int, Suggestion]:
+        """Suggest names, and save them if the features are in a folder that can be written."""
+        if self.reader is None:
+            return {}
+        found = suggest_names(self.features, reader=self.reader)
+        if self.folder is not None:
+            with suppress(InputError):
+                write_suggestions(self.folder, journal(self.folder).codes, found)
+        return found
+
+    @cached_property
+    def reader(self) -> Reader | None:
+        """A reader of the texts, by which names are scored; None without texts that share words."""
+        with self._lock:
+            if "reader" in self.__dict__:  # another thread has made it meanwhile
+                return self.__dict__["reader"]  # type: ignore[no-any-return]
+            if "text" not in self.features.samples.column_names:
+                return None
+            try:
+                return reader_of(self.features)
+            except InputError:
+                return None
+
+    @cached_property
+    def map(self) -> SampleMap:
+        """A map of the samples: the one in the folder, or a new one, which is saved there if possible."""
+        from nonneg.explorer._map import sample_map  # imports scikit-learn
+
+        if self.folder is None:
+            return sample_map(self.features)
+        key = journal(self.folder).codes
+        found = read_map(self.folder, key, len(self))
+        if found is None:
+            found = sample_map(self.features)
+            with suppress(InputError):
+                write_map(self.folder, key, found)
+        return found
+
+    @cached_property
+    def range(self) -> Range:
+        """What is normal for a new input."""
+        return Range(self.features)
+
+    def has_label(self, label: str) -> Array:
+        """Return `(samples,)` booleans: which samples have a label, given by its name."""
+        labels = self.features.labels
+        if labels is None or self.labels is None or label not in self.labels.names:
+            raise InputError(f"label is {label!r}, expected one of the labels of {self.name}")
+        number = self.labels.numbers[self.labels.names.index(label)]
+        return np.asarray(labels == number)

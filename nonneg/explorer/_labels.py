@@ -16,6 +16,7 @@ class LabelCounts:
 
     Attributes:
         names: the names of the labels that occur.
+        numbers: `(labels,)` their numbers in the features.
         totals: `(labels,)` number of samples per label.
         counts: `(labels, features)` number of samples per label on which a feature is active; sparse, for thousands
             of labels.
@@ -25,6 +26,7 @@ class LabelCounts:
     """
 
     names: tuple[str, ...]
+    numbers: Array
     totals: Array
     counts: sp.csc_array
     most_common: Array
@@ -54,6 +56,7 @@ def label_counts(features: Features) -> LabelCounts | None:
     entropy = 0 - np.bincount(entries, shares * np.log(shares), len(support))  # 0 - x instead of -x avoids -0.0
     return LabelCounts(
         names=tuple(features.label_name(int(label)) for label in found),
+        numbers=found,
         totals=np.bincount(numbers),
         counts=counts,
         most_common=np.where(support > 0, np.asarray(counts.argmax(axis=0)).ravel(), -1),

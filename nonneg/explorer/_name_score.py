@@ -4,25 +4,24 @@ import re
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from nonneg.explorer._answers import NameScore
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.labels import is_labelled
+from nonneg.naming import area_under_roc
 from nonneg.payload import Array
 
 _MIN_SAMPLES = 5  # active and inactive samples per half
-_MAX_SAMPLES = 2_000  # active and inactive samples per half
+_MAX_SAMPLES = 500  # active and inactive samples per half
 _MIN_LETTERS = 3  # length of a word that a name and a label may share
 _WORD = re.compile(r"[^\W_]{2,}")
 
 
 def name_score(features: FeatureSet, feature: int, rows: Array) -> NameScore | None:
-    """Score a feature's name by its words in texts, or by a label that shares a word with it.
+    """Score a feature's name by how well texts fit it, or by a label that shares a word with it.
 
     One half of the samples chooses the criterion, the other half is scored: the probability that an active sample
-    contains more of the words (or has the label) than an inactive one, with ties counted as one half.
+    fits the name better (or has the label) than an inactive one, with ties counted as one half.
 
     Args:
         features: the set that contains the feature.
@@ -42,13 +41,13 @@ def name_score(features: FeatureSet, feature: int, rows: Array) -> NameScore | N
     if min(map(len, (*active_halves, *inactive_halves))) < _MIN_SAMPLES:
         return None
     scored = [
-        (_auc(fits(active_halves[0]), fits(inactive_halves[0])), criterion, fits)
+        (area_under_roc(fits(active_halves[0]), fits(inactive_halves[0])), criterion, fits)
         for criterion, fits in _criteria(features, name, active_halves[0], inactive_halves[0])
     ]
     if not scored:
         return None
     _, criterion, fits = max(scored, key=lambda each: each[0])
-    score = _auc(fits(active_halves[1]), fits(inactive_halves[1]))
+    score = area_under_roc(fits(active_halves[1]), fits(inactive_halves[1]))
     return NameScore(criterion=criterion, score=score, active=len(active_halves[1]))
 
 
@@ -59,9 +58,14 @@ def _criteria(features: FeatureSet, name: str, active: Array, inactive: Array) -
     """
     found: list[tuple[str, Any]] = []
     words = _WORD.findall(name.lower())[:20]
-    if "text" in features.features.samples.column_names and words:
-        texts = features.features.samples["text"]
-        found.append(("the words of the name", lambda rows: _matching_words(texts, rows, words)))
+    if features.reader is not None:
+        reader, texts = features.reader, features.features.samples["text"]
+
+        def fits(rows: Array) -> Array | None:
+            return reader.fits(name, reader.texts([text or "" for text in texts.take(rows).to_pylist()]))
+
+        if reader.name(name) is not None:
+            found.append(("the words of the name, and words that occur with them,", fits))
     if features.features.labels is None:
         return found
     labels = np.asarray(features.features.labels)
@@ -80,19 +84,6 @@ def _share_a_word(words: list[str], others: list[str]) -> bool:
     return any(a in b or b in a for a in stems[0] for b in stems[1])
 
 
-def _matching_words(texts: Any, rows: Array, words: list[str]) -> Array:
-    """How many of the words each text contains."""
-    lower = pc.fill_null(pc.utf8_lower(texts.take(pa.array(rows))), "")
-    return sum((np.asarray(pc.match_substring(lower, word)).astype(int) for word in words), np.zeros(len(rows), int))
-
-
 def _halves(rows: Array, generator: np.random.Generator) -> tuple[Array, Array]:
     order = generator.permutation(rows)[: 2 * _MAX_SAMPLES]
     return order[: len(order) // 2], order[len(order) // 2 :]
-
-
-def _auc(a: Array, b: Array) -> float:
-    """The probability that a value of `a` exceeds one of `b`, with ties counted as one half."""
-    ordered = np.sort(b)
-    below = np.searchsorted(ordered, a, "left") + np.searchsorted(ordered, a, "right")
-    return float(below.mean() / (2 * len(b)))

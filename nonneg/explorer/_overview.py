@@ -42,10 +42,12 @@ def _summary(features: FeatureSet, row: int, can_name: bool) -> SetOverview:
     live = int((features.active > 0).sum())
     return SetOverview(
         name=features.name,
+        source=_source(features),
         key=features.key,
         kind=features.features.kind,
         samples=len(features),
         features=len(frequency),
+        label_names=() if features.labels is None else features.labels.names,
         labels=0 if features.labels is None else len(features.labels.names),
         active_mean=float(features.active.sum() / len(features)),
         live=live,
@@ -61,6 +63,16 @@ def _summary(features: FeatureSet, row: int, can_name: bool) -> SetOverview:
         spread_features=tuple(features.row(feature) for feature in spread),
         example=sample_page(features, row),
     )
+
+
+def _source(features: FeatureSet) -> str:
+    """Which model and data the features come from, as far as they record it."""
+    known = features.features.provenance
+    model, data = known.get("sentence_model") or known.get("run") or known.get("model"), known.get("source")
+    data = data if data is not None else known.get("data")
+    data = data.replace("\\", "/").rpartition("/")[2] if isinstance(data, str) else data
+    parts = [f"model {model}" if isinstance(model, str) else "", f"data {data}" if isinstance(data, str) else ""]
+    return ", ".join(part for part in parts if part)
 
 
 def _example(features: FeatureSet) -> int:

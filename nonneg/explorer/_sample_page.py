@@ -34,11 +34,13 @@ def sample_page(
     )
 
 
-def encoded(features: FeatureSet, code: Array) -> Encoded:
-    """Describe a new input with this code `(features,)`."""
+def encoded(features: FeatureSet, code: Array, picture: bytes | None = None) -> Encoded:
+    """Describe a new input with this code `(features,)`; `picture` is an encoded image, for images."""
     unit = active_units(code[None]).toarray()[0]
     return Encoded(
-        parts=_parts(features, unit, code), neighbours=search(features, unit, candidates(features), _NEIGHBOURS)
+        warning=features.range.problem(code, picture),
+        parts=_parts(features, unit, code),
+        neighbours=search(features, unit, candidates(features), _NEIGHBOURS),
     )
 
 
@@ -53,8 +55,8 @@ def _parts(features: FeatureSet, unit: Array, values: Array) -> tuple[Part, ...]
 def search_result(features: FeatureSet, query: Query) -> SearchResult:
     """Answer a composed query."""
     weights = query_vector(features, query.like, {each.feature: each.weight for each in query.features})
-    is_candidate = candidates(features, query.without, query.like)
-    named = dict.fromkeys([*(each.feature for each in query.features), *query.without])
+    is_candidate = candidates(features, query.without, query.like, query.require, query.label)
+    named = dict.fromkeys([*(each.feature for each in query.features), *query.without, *query.require])
     named.update(dict.fromkeys(np.argsort(-np.abs(weights), kind="stable")[: np.count_nonzero(weights)].tolist()))
     return SearchResult(
         query=query,

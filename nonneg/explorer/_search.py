@@ -7,7 +7,7 @@ import numpy as np
 from nonneg.explorer._answers import Contribution, Hit
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.payload import Array
-from nonneg.search import contributions, rank, samples_without
+from nonneg.search import contributions, rank, samples_with, samples_without
 
 _MOST_CONTRIBUTIONS = 100  # per hit; of dense codes, thousands of features contribute
 
@@ -20,9 +20,20 @@ def query_vector(features: FeatureSet, rows: Collection[int], weights: Mapping[i
     return query
 
 
-def candidates(features: FeatureSet, without: Collection[int] = (), skip: Collection[int] = ()) -> Array:
-    """Return `(samples,)` booleans: no feature in `without` is active, and the row is not in `skip`."""
-    is_candidate = samples_without(features.features, without)
+def candidates(
+    features: FeatureSet,
+    without: Collection[int] = (),
+    skip: Collection[int] = (),
+    require: Collection[int] = (),
+    label: str | None = None,
+) -> Array:
+    """Return `(samples,)` booleans: no feature in `without` is active, all in `require` are, the row is not in `skip`.
+
+    With a label, only samples that have it.
+    """
+    is_candidate = samples_without(features.features, without) & samples_with(features.features, require)
+    if label is not None:
+        is_candidate &= features.has_label(label)
     is_candidate[list(skip)] = False
     return is_candidate
 

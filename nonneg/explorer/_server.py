@@ -24,7 +24,10 @@ STATIC = resources.files("nonneg.explorer") / "static"
 _THREADS = 4  # a request may need as much memory as the codes, and more threads are not faster
 _MAX_PICTURE = 20_000_000  # bytes; `Guard` limits all other requests
 _PROBLEMS: dict[int | str, dict[str, Any]] = {404: {"model": answers.Problem}, 422: {"model": answers.Problem}}
-_PAGES = ("/", "/features", "/feature/{number}", "/sample/{number}", "/compose", "/compare", "/try", "/reference")
+_PAGES = (
+    *("/", "/features", "/feature/{number}", "/sample/{number}", "/samples", "/map"),
+    *("/compose", "/compare", "/try", "/reference"),
+)
 
 
 def build_app(
@@ -122,6 +125,28 @@ def _add_queries(app: FastAPI, explorer: Explorer, read_only: bool) -> None:
         """Return a sample, its features, and its neighbours computed without the features in `off`."""
         return _json(explorer.sample(number, row, off or []))
 
+    map_in_turn = _one_at_a_time(explorer.map)
+
+    @app.get("/api/sets/{number}/map", responses=_PROBLEMS, response_model=answers.MapPage)
+    async def sample_map(number: int) -> Response:
+        """Return a map of the samples, which takes seconds when it is computed for the first time."""
+        return _json(await map_in_turn(number))
+
+    @app.get("/api/sets/{number}/map/{feature}", responses=_PROBLEMS, response_model=answers.MapColours)
+    def map_colours(number: int, feature: int) -> Response:
+        """Return the strength of a feature on each sample, as colours of the map."""
+        return _json(explorer.map_colours(number, feature))
+
+    @app.get("/api/sets/{number}/find", responses=_PROBLEMS, response_model=answers.FoundSamples)
+    def find(
+        number: int,
+        q: Annotated[str, Query(max_length=1000)] = "",
+        label: Annotated[str | None, Query(max_length=10_000)] = None,
+        shown: Annotated[int, Query(ge=0, le=200)] = 24,
+    ) -> Response:
+        """Find samples whose text, id or label contains all words of `q`, and that have a label."""
+        return _json(explorer.find(number, q, label, shown))
+
     @app.get("/api/comparison", responses=_PROBLEMS, response_model=answers.Comparison)
     async def comparison() -> Response:
         """Return a one-to-one matching of the two sets."""
@@ -139,6 +164,11 @@ def _add_queries(app: FastAPI, explorer: Explorer, read_only: bool) -> None:
 
 def _add_commands(app: FastAPI, explorer: Explorer) -> None:
     encode_in_turn = _one_at_a_time(explorer.encode)
+
+    @app.post("/api/sets/{number}/samples", responses=_PROBLEMS, response_model=answers.Samples)
+    def samples(number: int, given: answers.Rows) -> Response:
+        """Describe samples in short. Nothing is changed."""
+        return _json(explorer.samples(number, given.rows))
 
     @app.post("/api/sets/{number}/search", responses=_PROBLEMS, response_model=answers.SearchResult)
     def search(number: int, query: answers.Query) -> Response:

@@ -9,18 +9,24 @@ from nonneg.features._load import journal, verify
 from nonneg.features._meta import check_writable, is_features
 from nonneg.features._names import NameJournal, Naming
 from nonneg.features._save import codes_key
+from nonneg.features._suggested import SampleMap, Suggestion, read_map, write_map, write_suggestions
 
 __all__ = [
     "Card",
     "Features",
     "NameJournal",
     "Naming",
+    "SampleMap",
+    "Suggestion",
     "check_writable",
     "codes_key",
     "find_features",
     "frame_of",
     "is_features",
     "journal",
+    "read_map",
     "sample_column",
     "verify",
+    "write_map",
+    "write_suggestions",
 ]

@@ -24,6 +24,7 @@ from nonneg.features._checks import (
 )
 from nonneg.features._names import checked_names
 from nonneg.features._pixels import checked_pixels, encode_png
+from nonneg.features._suggested import Suggestion
 from nonneg.labels import is_labelled
 from nonneg.payload import Array
 
@@ -83,6 +84,7 @@ class Features:
         self._label_names = checked_label_names(label_names)
         self._labels = None if labels is None else checked_labels(np.asarray(labels), len(self), self._label_names)
         self._names = self._checked_names(names or {})
+        self._suggestions: dict[int, Suggestion] = {}
         self._provenance = plain_json(provenance or {})
 
     @classmethod
@@ -93,7 +95,8 @@ class Features:
         return self
 
     def _with_parts(self, **parts: Any) -> "Features":
-        own = ("_codes", "_samples", "_pixels", "_pixel_rows", "_label_names", "_labels", "_names", "_provenance")
+        of_samples = ("_codes", "_samples", "_pixels", "_pixel_rows", "_label_names", "_labels")
+        own = (*of_samples, "_names", "_suggestions", "_provenance")
         return self._from_parts(**({name: self.__dict__[name] for name in own} | parts))
 
     # Content
@@ -168,6 +171,17 @@ class Features:
     def names(self) -> Mapping[int, str]:
         """Feature to name, for features that have one."""
         return MappingProxyType({feature: name for feature, name in self._names.items() if name})
+
+    @property
+    def suggestions(self) -> Mapping[int, Suggestion]:
+        """Feature to suggested name with its score, whether or not people have named the feature."""
+        return MappingProxyType(self._suggestions)
+
+    @property
+    def titles(self) -> Mapping[int, str]:
+        """Feature to the name that people gave it, otherwise the suggested one; features with neither are missing."""
+        suggested = {feature: found.name for feature, found in self._suggestions.items()}
+        return MappingProxyType({**suggested, **self.names})
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -303,6 +317,9 @@ class Features:
         return self._with_parts(
             _codes=checked_codes(_select_columns(self._codes, chosen)),
             _names={i: self._names[int(old)] for i, old in enumerate(chosen) if int(old) in self._names},
+            _suggestions={
+                i: self._suggestions[int(old)] for i, old in enumerate(chosen) if int(old) in self._suggestions
+            },
             _provenance=plain_json({**self._provenance, **(provenance or {}), "columns": of_model.tolist()}),
         )
 
@@ -314,6 +331,11 @@ class Features:
     def with_provenance(self, entries: Mapping[str, Any]) -> "Features":
         """Return the same features with these entries added to the provenance."""
         return self._with_parts(_provenance=plain_json({**self._provenance, **entries}))
+
+    def with_suggestions(self, suggestions: Mapping[int, Suggestion]) -> "Features":
+        """Return the same features with these suggested names instead of earlier ones, as from `suggest_names`."""
+        self._checked_names({feature: found.name for feature, found in suggestions.items()})
+        return self._with_parts(_suggestions={int(feature): found for feature, found in suggestions.items()})
 
     # Files
 
@@ -407,6 +429,11 @@ class Features:
         found, counts = np.unique(labels[is_labelled(labels)], return_counts=True)
         order = np.argsort(-counts, kind="stable")
         return {self.label_name(int(found[i])): float(counts[i] / counts.sum()) for i in order}
+
+
+def _moved(values: Mapping[int, Any], chosen: Array) -> dict[int, Any]:
+    """Values by feature, for the chosen features in their new order."""
+    return {i: values[int(old)] for i, old in enumerate(chosen) if int(old) in values}
 
 
 def _select_columns(codes: Any, chosen: Array) -> Any:

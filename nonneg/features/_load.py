@@ -13,6 +13,7 @@ from nonneg.features._features import Features
 from nonneg.features._meta import Meta
 from nonneg.features._names import NameJournal
 from nonneg.features._pixels import is_image_batch
+from nonneg.features._suggested import check_computed, read_suggestions
 from nonneg.payload import Array, checked_content, damaged, open_array, open_table
 
 _COLUMNS = {"id": pa.string(), "media": pa.large_binary(), "text": pa.large_string()}
@@ -57,6 +58,7 @@ def _open(folder: Path, meta: Meta) -> Features:
         _label_names=meta.label_names,
         _labels=_open_labels(folder, meta),
         _names=names,
+        _suggestions=read_suggestions(folder, meta.codes_key(), features),
         _provenance=meta.provenance,
     )
 
@@ -111,6 +113,7 @@ def _verified(folder: Path, meta: Meta) -> Features:
     _, unreadable = names.read()
     if unreadable:
         raise damaged(names.path, f"line {unreadable[0]} is not a feature's name")
+    check_computed(folder, meta.codes_key(), meta.shape)
     return features
 
 

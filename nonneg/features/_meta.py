@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from nonneg.errors import InputError
-from nonneg.features import _names
+from nonneg.features import _names, _suggested
 from nonneg.manifest import Manifest, check_claim
 from nonneg.payload import Entry
 
@@ -25,7 +25,7 @@ class Meta(Manifest):
     version = 2  # since 2, provenance names the model's columns, and images may be pixels
     content = "features"
     file_names = re.compile(r"(data|indices|indptr|codes|labels|pixels|samples)-[0-9a-f]{16}\.(npy|arrow)")
-    unlisted = frozenset({_names.FILE})
+    unlisted = frozenset({_names.FILE, _suggested.SUGGESTIONS, _suggested.MAP})
 
     layout: Literal["csr", "dense"]
     shape: tuple[Annotated[int, Field(gt=0, lt=2**48)], Annotated[int, Field(gt=0, lt=2**31)]]

@@ -10,6 +10,7 @@ from nonneg.durable import folder_lock
 from nonneg.features._features import Features
 from nonneg.features._meta import Meta
 from nonneg.features._names import NameJournal
+from nonneg.features._suggested import write_suggestions
 from nonneg.payload import Array, Entry, Hashing, write_array, write_table
 
 
@@ -25,6 +26,8 @@ def save(features: Features, folder: Path, overwrite: bool) -> Path:
             names = NameJournal(folder, meta.codes_key())
             known = names.current()
             names.record({f: name for f, name in features._names.items() if known.get(f, "") != name})
+            if features.suggestions:
+                write_suggestions(folder, meta.codes_key(), features.suggestions)
             meta.commit(folder)
         finally:
             Meta.remove_leftovers(folder)

@@ -2,12 +2,12 @@
 
 from nonneg.search._encoder import Encoder, encoder_for, select_columns
 from nonneg.search._engine import ENGINES, Found, Where
-from nonneg.search._find import Hit, Hits, find
+from nonneg.search._find import Hit, Hits, find, named_features
 from nonneg.search._folders import index_folder, parsed_features, search_folder
 from nonneg.search._index import Contribution, Index, verify
 from nonneg.search._marks import Mark, word_marks
-from nonneg.search._query import Query, parsed_feature
-from nonneg.search._rank import contributions, rank, samples_without
+from nonneg.search._query import Query, numbered, parsed_feature
+from nonneg.search._rank import contributions, rank, samples_with, samples_without
 
 __all__ = [
     "ENGINES",
@@ -24,9 +24,12 @@ __all__ = [
     "encoder_for",
     "find",
     "index_folder",
+    "named_features",
+    "numbered",
     "parsed_feature",
     "parsed_features",
     "rank",
+    "samples_with",
     "samples_without",
     "search_folder",
     "select_columns",

@@ -18,7 +18,12 @@ from nonneg.tables import open_vectors
 
 
 def encoder_for(
-    features: Features, run: str | Path, sentence_model: str | None = None, kind: str | None = None
+    features: Features,
+    run: str | Path,
+    sentence_model: str | None = None,
+    kind: str | None = None,
+    *,
+    use_recorded: bool = True,
 ) -> "Encoder":
     """Return an encoder that makes codes of new samples for these features, or say why the run's model cannot.
 
@@ -29,10 +34,13 @@ def encoder_for(
         run: the run that made the features: a run of `nonneg train` or `nonneg convert`; the folder of its model or
             `hub:owner/name` work as well.
         sentence_model: the sentence-transformers model that made the vectors of a run of `nonneg convert`; with it
-            the encoder takes texts instead of vectors.
+            the encoder takes texts instead of vectors. By default the one that the features record, if any.
         kind: for a run trained on pairs, what the encoder is to take, such as "image"; by default the second side.
+        use_recorded: if false, a recorded sentence model is not used, so that the encoder takes vectors.
     """
     described = _description(run)
+    recorded = features.provenance.get("sentence_model")
+    sentence_model = sentence_model or (recorded if isinstance(recorded, str) and use_recorded else None)
     side = ""
     if "encoder" in described:
         is_encoder = features.layer == "encoder" or described.get("projector_depth") == 0

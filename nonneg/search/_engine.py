@@ -25,17 +25,19 @@ class Where:
     Attributes:
         labels: only rows with one of these labels.
         without: only rows on which none of these features is active.
+        require: only rows on which all of these features are active.
         rows: only rows where this mask, `(rows,)` booleans, is true.
     """
 
     labels: tuple[int, ...] | None = None
     without: tuple[int, ...] = ()
+    require: tuple[int, ...] = ()
     rows: Any = None
 
     @property
     def is_empty(self) -> bool:
         """Whether all rows may be returned."""
-        return self.labels is None and not self.without and self.rows is None
+        return self.labels is None and not self.without and not self.require and self.rows is None
 
 
 @dataclass(frozen=True, eq=False)

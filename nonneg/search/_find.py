@@ -20,6 +20,7 @@ from nonneg.search._index import Contribution, Index
 from nonneg.search._query import Feature, Query, numbered
 
 _SHOWN = 3  # contributions per hit in a table
+_CANDIDATES = 8  # features that an error offers
 _EXCERPT = 80  # characters of a text in a table
 
 
@@ -139,9 +140,9 @@ def find(
     code = np.maximum(code, 0)
     if not code.any():
         raise InputError("all query weights are zero or negative, expected at least one above zero")
-    without = tuple(feature_number(features, feature) for feature in query.without)
+    without, require = (tuple(feature_number(features, f) for f in some) for some in (query.without, query.require))
     labels = None if query.label is None else (label_number(index, query.label),)
-    found = index.query(code, query.k + len(named), Where(labels=labels, without=without))
+    found = index.query(code, query.k + len(named), Where(labels, without, require))
     rows = [int(row) for row in found.rows[0] if row >= 0 and row not in named][: query.k]
     return Hits(query, _hits(features, index, code, rows))
 
@@ -149,7 +150,7 @@ def find(
 def _encoder(features: Features, kind: str, run: str | Path | None, sentence_model: str | None) -> Encoder:
     if run is None:
         raise InputError(f"{kind} is given without a run to encode it, expected the run that made the features")
-    encoder = encoder_for(features, run, sentence_model, kind)
+    encoder = encoder_for(features, run, sentence_model, kind, use_recorded=kind in ("text", "sample"))
     if kind not in (encoder.kind, "sample"):
         hint = ", or a text and its sentence model" if encoder.kind == "vector" else ""
         raise InputError(f"{kind} is given, but {run} encodes a new {encoder.kind}, expected one{hint}")
@@ -163,11 +164,31 @@ def feature_number(features: Features, given: Feature) -> int:
         if not 0 <= given <= most:
             raise InputError(f"feature is {given}, expected 0 to {most}, or a name")
         return given
-    found = [feature for feature, name in features.names.items() if name == given]
+    found = named_features(features, given)
     if len(found) != 1:
-        state = f"is the name of features {', '.join(map(str, found))}" if found else "is not the name of a feature"
+        names = ", ".join(f"{feature} ({features.titles[feature]})" for feature in found[:_CANDIDATES])
+        others = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
+        state = f"is part of the names of features {names}{others}" if found else "is in no feature's name"
         raise InputError(f"feature {given!r} {state}, expected the name of one feature, or a number from 0 to {most}")
     return found[0]
+
+
+def named_features(features: Features, given: str) -> list[int]:
+    """Return the features whose name is the given one, or else those whose name contains all of its words.
+
+    Names given by people and suggested names count alike; capitals do not matter. The strongest feature comes first.
+
+    Example:
+        >>> features = Features(np.eye(3), names={0: "Oil prices", 1: "oil spill", 2: "oil"})
+        >>> named_features(features, "oil"), named_features(features, "OIL p"), named_features(features, "gold")
+        ([2], [0, 1], [])
+    """
+    titles = {feature: title.lower() for feature, title in features.titles.items()}
+    exact = [feature for feature, title in features.titles.items() if title == given]
+    exact = exact or [feature for feature, title in titles.items() if title == given.strip().lower()]
+    words = given.lower().replace(",", " ").split()
+    found = exact or [feature for feature, title in titles.items() if words and all(word in title for word in words)]
+    return sorted(found, key=lambda feature: (-abs(features.expected_activation[feature]), feature))
 
 
 def label_number(index: Index, given: str) -> int:
@@ -184,7 +205,7 @@ def label_number(index: Index, given: str) -> int:
 def _hits(features: Features, index: Index, code: Array, rows: list[int]) -> tuple[Hit, ...]:
     hits = []
     ids = index.ids(rows)
-    for id, row, parts in zip(ids, rows, index.contributions(code, rows, features.names), strict=True):
+    for id, row, parts in zip(ids, rows, index.contributions(code, rows, features.titles), strict=True):
         score = 0.0
         for part in parts:  # in this order, because the rounding of sum() depends on the version of Python
             score += part.value

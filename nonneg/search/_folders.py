@@ -79,7 +79,7 @@ def search_folder(
 def parsed_features(features: str | Path, given: Sequence[str]) -> tuple[tuple[Feature, float], ...]:
     """Parse features and weights as people type them; names are those of the features in a folder or of a run."""
     has_weights = any(":" in each for each in given)
-    names = set(Features.load(find_features(features)).names.values()) if has_weights else set()
+    names = set(Features.load(find_features(features)).titles.values()) if has_weights else set()
     return tuple(parsed_feature(each, names) for each in given)
 
 

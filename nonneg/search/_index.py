@@ -189,9 +189,9 @@ class Index:
         if type(k) is not int or k < 1:
             raise InputError(f"k is {k!r}, expected a whole number, at least 1")
         where = where if isinstance(where, Where) else Where(rows=where)
-        for feature in where.without:
+        for feature in (*where.without, *where.require):
             if not 0 <= feature < self.features:
-                raise InputError(f"without is {feature}, expected a feature from 0 to {self.features - 1}")
+                raise InputError(f"feature is {feature}, expected 0 to {self.features - 1} in without and require")
         return self._engine.search(self._table, query_lists(codes, self.features), k, where)
 
     def contributions(

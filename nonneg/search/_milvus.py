@@ -136,6 +136,8 @@ class Milvus(Engine):
             parts.append(f"label in {json.dumps(list(where.labels))}")
         if where.without:
             parts.append(f"not array_contains_any(active, {json.dumps(list(where.without))})")
+        if where.require:
+            parts.append(f"array_contains_all(active, {json.dumps(list(where.require))})")
         if where.rows is not None:
             parts.append(f"row in {json.dumps(np.flatnonzero(checked_mask('where', where.rows, table.rows)).tolist())}")
         return " and ".join(parts)

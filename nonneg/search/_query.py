@@ -34,6 +34,7 @@ class Query:
         text: a text.
         sample: a new sample of any kind that the run encodes: a path, or the text itself.
         without: features, by number or name, that must not be active on any hit.
+        require: features, by number or name, that must be active on every hit.
         label: the label that every hit must have.
         k: the largest number of hits.
         cosine: compare directions: samples' codes are scaled to length 1. If false, codes are used as they are.
@@ -52,6 +53,7 @@ class Query:
     text: str | None = None
     sample: str | None = None
     without: tuple[Feature, ...] = ()
+    require: tuple[Feature, ...] = ()
     label: str | None = None
     k: Annotated[int, Field(ge=1)] = 10
     cosine: bool = True

@@ -77,6 +77,20 @@ def samples_without(features: Features, without: Collection[int]) -> Array:
     return np.asarray(np.diff(features.units[:, list(without)].indptr) == 0)
 
 
+def samples_with(features: Features, require: Collection[int]) -> Array:
+    """Return `(samples,)` booleans: true where all of these features are active.
+
+    Example:
+        >>> samples_with(Features(np.array([[3.0, 0.0], [1.0, 1e-9], [1.0, 2.0]])), [0, 1]).tolist()
+        [False, False, True]
+    """
+    for feature in require:
+        if not 0 <= feature < features.shape[1]:
+            raise InputError(f"require is {feature}, expected a feature from 0 to {features.shape[1] - 1}")
+    wanted = sorted(set(require))
+    return np.asarray(np.diff(features.units[:, wanted].indptr) == len(wanted))
+
+
 def checked_mask(name: str, mask: Any, rows: int) -> Array:
     """Check that a mask holds one boolean per row."""
     found: Array = np.asarray(mask)

@@ -115,6 +115,10 @@ class Table:
                 own &= np.isin(-1 if part.labels is None else part.labels, where.labels)
             for feature in where.without:
                 own[part.active_rows(feature)] = False
+            for feature in where.require:
+                is_active = np.zeros(part.rows, bool)
+                is_active[part.active_rows(feature)] = True
+                own &= is_active
         return allowed
 
     @cached_property

@@ -276,3 +276,44 @@ def test_classify_writes_a_classifier_into_the_run(files):
         assert classifier.score(given["x"], given["kind"]) > 0.9
         codes = Features.load(made.features).codes
         assert abs(classifier.embedding_.transform(given["x"]) - codes).max() == 0
+
+
+def test_names_of_labels_and_features_reach_the_classifier_and_people_may_change_them(files):
+    from nonneg import NonNegativeClassifier
+    from nonneg.features import journal
+
+    kinds = np.load(files / "v.npz")["kind"]
+    words = ["alpha beta", "gamma delta", "kappa omega", "sigma theta", "zeta iota"]
+    (files / "words.txt").write_text("\n".join(f"{words[kind % 5]} text" for kind in kinds) + "\n")
+    names = tuple(f"kind {letter}" for letter in "abcdefghij"[: len(set(kinds.tolist()))])
+    made = convert_file(
+        f"{files}/v.npz:x",
+        files / "run",
+        labels=f"{files}/v.npz:kind",
+        texts=f"{files}/words.txt",
+        label_names=names,
+        sentence_model="some/model",
+        embedding=small(),
+        classify=True,
+        progress=False,
+    )
+    features = Features.load(made.features)
+    assert features.label_names == names and features.suggestions and not features.names
+    assert features.provenance["sentence_model"] == "some/model"
+    x = np.load(files / "v.npz")["x"]
+    why = NonNegativeClassifier.from_pretrained(made.run).explain(x[0])
+    assert why.label in names
+    first = why.contributions[0]
+    assert first.name == features.titles[first.feature]
+    journal(made.features).record({first.feature: "mine"})
+    again = NonNegativeClassifier.from_pretrained(made.run)
+    assert again.explain(x[0]).contributions[0].name == "mine"
+    labels = np.array(names)[kinds]
+    seen, new = again.what_if(x, labels), again.what_if(-x, labels)
+    assert seen.fitted == seen.rows == len(x) and "fit" in str(seen) and new.fitted == 0
+
+
+def test_label_names_must_match_the_labels(files):
+    for given in (("a",), ("a",) * 99):
+        with pytest.raises(InputError, match="label_names"):
+            convert_file(f"{files}/v.npz:x", files / "run", labels=f"{files}/v.npz:kind", label_names=given)

@@ -189,7 +189,7 @@ def test_features_of_texts_get_distinctive_words():
     assert not explorer.overview().sets[0].is_settled
     explorer.prepare()
     assert explorer.overview().sets[0].is_settled
-    assert set((explorer.sets[0].hint(1) or "").split(", ")) == set(topics[1])
+    assert set((explorer.sets[0].hint(1) or "").replace(",", "").split()) == set(topics[1])
 
 
 def test_a_label_is_a_hint_only_if_it_stands_out():

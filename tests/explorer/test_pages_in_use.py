@@ -84,9 +84,9 @@ def test_a_query_is_composed_shared_and_downloaded(ncl, serve, visit):
     page.wait_for_url(re.compile(rf"f={order[0]}:1\.5"))
     page.get_by_role("combobox", name="Exclude a feature").fill(str(order[1]))
     page.get_by_role("option", name=re.compile(rf"feature {order[1]}\b")).click()
-    page.locator(".results", has_text="without the excluded features").wait_for()
+    page.locator(".results", has_text="that pass the filters").wait_for()
     shared = visit(page.url)
-    shared.locator(".results", has_text="without the excluded features").wait_for()
+    shared.locator(".results", has_text="that pass the filters").wait_for()
     links = "links => links.map((link) => link.getAttribute('href'))"
     assert shared.locator(".found a").evaluate_all(links) == page.locator(".found a").evaluate_all(links)
     with page.expect_download() as download:
@@ -95,6 +95,9 @@ def test_a_query_is_composed_shared_and_downloaded(ncl, serve, visit):
     assert query == Query(features=((order[0], 1.5),), without=(order[1],), k=24)
     shown = [int(link.rsplit("/", 1)[1]) for link in page.locator(".found a").evaluate_all(links)]
     assert [hit.row for hit in search_folder(ncl, query)] == shown
+    page.get_by_role("checkbox", name=re.compile("^must have")).check()
+    page.wait_for_url(re.compile(rf"require={order[0]}"))
+    page.locator(".results", has_text="that pass the filters").wait_for()
 
 
 def test_results_become_examples_and_examples_can_be_removed(ncl, serve, visit):
@@ -122,7 +125,7 @@ def test_a_slider_moved_before_leaving_does_not_change_the_next_address(ncl, ser
 
 def test_a_query_that_excludes_every_sample_says_so(serve, visit):
     page = visit(serve(Features(np.ones((4, 2), np.float32))) + "/compose?f=0:1&without=1")
-    page.locator("main").get_by_text("Every sample has an excluded feature.").wait_for()
+    page.locator("main").get_by_text("No sample passes the filters.").wait_for()
 
 
 def test_search_with_a_feature_and_with_a_sample(ncl, serve, visit):

@@ -3,6 +3,8 @@
 import { isStatic } from "./address.js";
 
 const cache = new Map();
+const inline = document.getElementById("copy"); // a static copy in a single file holds its data and images itself
+const inlined = inline && JSON.parse(inline.textContent);
 
 class RequestError extends Error {
   constructor(status, message) {
@@ -34,6 +36,7 @@ async function request(path, options) {
 
 /** Request data; `query` is a list of [name, value] pairs. */
 export function ask(path, query = []) {
+  if (inlined) return path in inlined.data ? Promise.resolve(inlined.data[path]) : Promise.reject(new RequestError(404, "This is not in the copy."));
   if (isStatic) return request(`data/${path}.json`);
   const text = new URLSearchParams(query).toString();
   return request(`/api/${path}${text ? `?${text}` : ""}`);
@@ -68,7 +71,19 @@ export function send(method, path, body) {
   });
 }
 
+/** Describe samples in short, by their rows; a static copy describes only those that have a page. */
+export async function describe(set, rows) {
+  if (!rows.length) return [];
+  if (isStatic) {
+    const { samples } = await askOnce(`sets/${set}/samples`);
+    const known = new Map(samples.map((sample) => [sample.row, sample]));
+    return rows.map((row) => known.get(row)).filter(Boolean);
+  }
+  return (await send("POST", `sets/${set}/samples`, { rows })).samples;
+}
+
 /** Return the address of a sample's image; `info` is the overview of its set. */
 export function picture(set, info, row) {
+  if (inlined) return inlined.media[`${set}/${row}`] || "";
   return isStatic ? `media/${set}/${row}.${info.extension}` : `/media/${set}/${row}?v=${info.key}`;
 }

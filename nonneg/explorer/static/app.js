@@ -3,7 +3,11 @@
 import { follow, go, here, href, isStatic, forSet, setNumber } from "./address.js";
 import { forget, forgetNames } from "./api.js";
 import { dataText, element } from "./build.js";
+import { finder } from "./finder.js";
+import { mapPage } from "./map.js";
 import { loadOverview } from "./pieces.js";
+import { samplesPage } from "./samples.js";
+import { firstVisit, showTour } from "./tour.js";
 import { comparePage } from "./compare.js";
 import { composePage } from "./compose.js";
 import { featurePage } from "./feature.js";
@@ -18,16 +22,19 @@ const ROUTES = [
   [/^\/features$/, featuresPage],
   [/^\/feature\/(\d+)$/, featurePage],
   [/^\/sample\/(\d+)$/, samplePage],
+  [/^\/samples$/, samplesPage],
+  [/^\/map$/, mapPage],
   [/^\/compose$/, composePage],
   [/^\/compare$/, comparePage],
   [/^\/try$/, tryPage],
   [/^\/reference$/, referencePage],
 ];
-const LIVE_ONLY = /^\/(compose|try|reference)$/; // pages that a static copy does not have
+const LIVE_ONLY = /^\/(samples|compose|try|reference)$/; // pages that a static copy does not have
 const POLL = 1500; // milliseconds between checks whether hints from texts are ready
 
 const main = document.getElementById("main");
 let latest = 0; // number of the latest call of draw
+let projectName = "";
 
 function header(overview) {
   const { path } = here();
@@ -35,27 +42,20 @@ function header(overview) {
   const link = (target, text, current) =>
     element("a", { href: href(target, forSet(set)), "aria-current": current ? "page" : null }, text);
   const pages = [["/", "Overview", path === "/"], ["/features", "Features", /^\/feature/.test(path)]];
+  if (!isStatic || overview.sets[set]?.has_map) pages.push(["/map", "Map", path === "/map"]);
+  if (!isStatic) pages.push(["/samples", "Samples", /^\/sample/.test(path)]);
   if (!isStatic) pages.push(["/compose", "Compose", path === "/compose"]);
   if (overview.sets.length > 1) pages.push(["/compare", "Compare", path === "/compare"]);
   if (overview.sets.some((each) => each.can_encode)) pages.push(["/try", "Try", path === "/try"]);
-  const find = element("input", {
-    id: "find", type: "search", name: "q", placeholder: "Find a feature", autocomplete: "off",
-    "aria-label": "Find a feature by name, word or label", value: path === "/features" ? here().parameters.get("q") || "" : "",
-  });
   document.getElementById("header").replaceChildren(
     element("nav", { class: "places", "aria-label": "Pages" }, pages.map((page) => link(...page))),
-    element("form", {
-      role: "search",
-      onsubmit: (event) => {
-        event.preventDefault();
-        go(href("/features", forSet(setNumber(), { q: find.value.trim() })));
-      },
-    }, find),
+    finder(/^\/(features|samples)$/.test(path) ? here().parameters.get("q") || "" : ""),
   );
   document.getElementById("footer").replaceChildren(
     isStatic
       ? dataText(`Static copy. ${overview.note || ""}`)
-      : element("span", {}, "Keyboard: / to search, j and k to move. ", element("a", { href: href("/reference") }, "API reference")),
+      : element("span", {}, "Keyboard: / to search, j and k to move. ", element("a", { href: href("/reference") }, "API"), " · ",
+        element("button", { type: "button", class: "link", onclick: showTour }, "Tour")),
   );
 }
 
@@ -80,6 +80,7 @@ async function draw(fresh, scroll = null) {
   let focus = null;
   try {
     const overview = await loadOverview();
+    projectName = overview.sets.map((each) => each.name).join(" and ");
     const number = setNumber();
     if (!Object.hasOwn(overview.sets, number)) throw new Error(`There is no set number ${parameters.get("set")}.`);
     if (isStatic && LIVE_ONLY.test(path)) throw new Error("This page is not part of a static copy. Open the features with nonneg explore to use it.");
@@ -98,7 +99,7 @@ async function draw(fresh, scroll = null) {
   main.replaceChildren(page);
   if (focus) document.querySelector(focus)?.focus({ preventScroll: true });
   main.removeAttribute("aria-busy");
-  document.title = `${main.querySelector("h1")?.textContent || "Explorer"} · Explorer`;
+  document.title = `${main.querySelector("h1")?.textContent || "Explorer"} · ${projectName || "Explorer"}`;
   if (fresh) {
     scrollTo(0, 0);
     main.focus({ preventScroll: true });
@@ -148,4 +149,7 @@ if (parameters.has("token")) {
   go(href(path, Object.fromEntries(parameters)), { replace: true, quiet: true });
 }
 follow(draw);
-draw(false).then(awaitHints);
+draw(false).then(() => {
+  firstVisit();
+  return awaitHints();
+});

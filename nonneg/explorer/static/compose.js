@@ -4,7 +4,8 @@ import { go, href, forSet } from "./address.js";
 import { askOnce, send } from "./api.js";
 import { announce, element } from "./build.js";
 import { chooser } from "./chooser.js";
-import { count, face, featureLink, fullTitle, hits, hue, kind, placesOf, setChoice, title } from "./pieces.js";
+import { count, examples, face, featureLink, fullTitle, hits, hue, kind, placesOf, setChoice, title } from "./pieces.js";
+import { labelFilter } from "./samples.js";
 
 const MAX_WEIGHT = 2;
 const SHOWN = 24;
@@ -17,30 +18,36 @@ function read(parameters) {
   return {
     features: new Map(weights.map(([, feature, weight]) => [Number(feature), Math.min(MAX_WEIGHT, Number(weight))])),
     without: numbers("without"),
+    require: numbers("require"),
     like: numbers("like"),
+    label: parameters.get("label") || "",
   };
 }
 
-function address(set, { features, without, like }) {
+function address(set, { features, without, require, like, label }) {
   const weights = [...features].map(([feature, weight]) => `${feature}:${weight}`);
-  return href("/compose", forSet(set, { f: weights.join(","), without: [...without].join(","), like: [...like].join(",") }));
+  return href("/compose", forSet(set, { f: weights.join(","), without: [...without].join(","), require: [...require].join(","), like: [...like].join(","), label }));
 }
 
-function body({ features, without, like }) {
+function body({ features, without, require, like, label }) {
   return {
     features: [...features].map(([feature, weight]) => ({ feature, weight })),
     without: [...without],
+    require: [...require],
     like: [...like],
+    label: label || null,
     top: SHOWN,
   };
 }
 
 /** The query as a file for `nonneg search FEATURES --query`, with samples by id. */
-function queryFile({ features, without }, examples) {
+function queryFile({ features, without, require, label }, examples) {
   const content = {
     like: examples.map((sample) => sample.id),
     features: [...features].filter(([, weight]) => weight > 0),
     without: [...without],
+    require: [...require],
+    label,
   };
   const filled = Object.entries(content).filter(([, list]) => list.length);
   return `${JSON.stringify({ ...Object.fromEntries(filled), k: SHOWN }, null, 1)}\n`;
@@ -71,7 +78,8 @@ function shareButtons(text) {
   return element("div", { class: "buttons" }, copy, download);
 }
 
-export async function composePage({ set, parameters }) {
+export async function composePage({ set, overview, parameters }) {
+  const each = overview.sets[set];
   const { rows } = await askOnce(`sets/${set}/features`);
   const query = read(parameters);
   const controls = element("div", { class: "controls" });
@@ -79,13 +87,14 @@ export async function composePage({ set, parameters }) {
   const caption = (feature) => rows[feature] || { feature, name: null, hint: null };
   let latest = 0; // number of the latest request
   let waiting = 0;
-  let examples = [];
+  let likes = [];
 
   async function show() {
     const mine = (latest += 1);
     if (!query.features.size && !query.like.size) {
-      results.replaceChildren(element("p", { class: "soft" },
-        "Add a feature to start. You can combine several features and exclude others."));
+      results.replaceChildren(
+        element("p", { class: "soft" }, "Add a feature to start. You can combine several features, require some and exclude others."),
+        examples(set, "For example:", (feature) => href("/compose", forSet(set, { f: `${feature}:1` }))));
       return;
     }
     let found;
@@ -96,14 +105,14 @@ export async function composePage({ set, parameters }) {
       return;
     }
     if (mine !== latest) return; // a newer request has been sent
-    examples = found.like;
+    likes = found.like;
     const others = found.captions.map((each) => each.feature).filter((feature) => !query.without.has(feature));
     const places = placesOf([...new Set([...query.features.keys(), ...others])]);
     const titles = new Map(found.captions.map((each) => [each.feature, title(each)]));
-    const remaining = query.without.size ? " without the excluded features" : "";
+    const remaining = query.without.size || query.require.size || query.label ? " that pass the filters" : "";
     const words = found.hits.length
       ? `The best ${found.hits.length} of ${count(found.candidates)} ${kind(set)}${remaining}.`
-      : found.candidates ? `No ${kind(set, 1)} matches.` : `Every ${kind(set, 1)} has an excluded feature.`;
+      : found.candidates ? `No ${kind(set, 1)} matches.` : `No ${kind(set, 1)} passes the filters.`;
     announce(words);
     results.replaceChildren(element("p", { class: "soft" }, words), hits(set, found.hits, places, titles, { more }));
   }
@@ -142,7 +151,10 @@ export async function composePage({ set, parameters }) {
       element("div", { class: "what" },
         element("span", { class: `key ${hue(place)}`, "aria-hidden": "true" }),
         featureLink(set, caption(feature)),
-        remover(`remove ${name}`, () => update(() => query.features.delete(feature), "With"))),
+        remover(`remove ${name}`, () => update(() => {
+          query.features.delete(feature);
+          query.require.delete(feature);
+        }, "With"))),
       element("div", { class: "what" },
         element("input", {
           type: "range", min: 0, max: MAX_WEIGHT, step: 0.1, value: weight, "aria-label": `weight of ${name}`,
@@ -150,11 +162,14 @@ export async function composePage({ set, parameters }) {
             value.textContent = Number(event.target.value).toFixed(1);
             setWeight(feature, Number(event.target.value));
           },
-        }), value));
+        }), value),
+      element("label", { class: "must soft" },
+        element("input", { type: "checkbox", checked: query.require.has(feature), "aria-label": `must have ${name}`,
+          onchange: () => update(() => (query.require.delete(feature) || query.require.add(feature)), `must have ${name}`) }), " must have"));
   }
 
   function example(row) {
-    const sample = examples.find((each) => each.row === row);
+    const sample = likes.find((each) => each.row === row);
     return element("div", { class: "what" },
       element("a", { class: "example", href: href(`/sample/${row}`, forSet(set)) },
         sample ? face(set, sample, { lines: 2 }) : `${kind(set, 1)} ${row}`),
@@ -174,6 +189,7 @@ export async function composePage({ set, parameters }) {
   function exclude(feature) {
     query.without.add(feature);
     query.features.delete(feature);
+    query.require.delete(feature);
   }
 
   // The heading receives the focus when the focused control is removed.
@@ -189,11 +205,12 @@ export async function composePage({ set, parameters }) {
         update(() => add(feature), `weight of ${fullTitle(caption(feature))}`)),
       query.like.size > 0 && heading("Like"),
       ...[...query.like].map(example),
+      labelFilter(each.label_names, query.label, (value) => update(() => { query.label = value; }, "Only samples with this label")),
       heading("Without"),
       ...[...query.without].map(excluded),
       chooser("Exclude a feature", rows, query.without, (feature) =>
         update(() => exclude(feature), `stop excluding ${fullTitle(caption(feature))}`)),
-      (query.features.size > 0 || query.like.size > 0) && shareButtons(() => queryFile(query, examples.filter((sample) => query.like.has(sample.row)))),
+      (query.features.size > 0 || query.like.size > 0) && shareButtons(() => queryFile(query, likes.filter((sample) => query.like.has(sample.row)))),
     ].filter(Boolean));
   }
 

@@ -74,8 +74,42 @@ function line(set, row, columns) {
       name === "consistency" && row[name] !== null && meter(row[name]))));
 }
 
+/** Map the first feature of each family, in the order of the table, to the family's name and its other features. */
+function inFamilies(rows, families) {
+  const familyOf = new Map(families.flatMap((family) => family.features.map((feature) => [feature, family])));
+  const heads = new Map();
+  const groups = new Map();
+  for (const row of rows) {
+    const of = familyOf.get(row.feature);
+    if (of && heads.has(of)) groups.get(heads.get(of)).others.push(row);
+    else {
+      if (of) heads.set(of, row.feature);
+      groups.set(row.feature, { name: of?.name, others: [] });
+    }
+  }
+  return groups;
+}
+
+/** The rows of a family: its first feature, and the others, which a button shows. */
+function family(set, row, group, columns) {
+  const first = line(set, row, columns);
+  if (!group?.others.length) return [first];
+  const others = group.others.map((each) => line(set, each, columns));
+  for (const each of others) {
+    each.hidden = true;
+    each.classList.add("member");
+  }
+  const open = element("button", { type: "button", class: "link", "aria-expanded": "false", onclick: () => {
+    const isOpen = open.getAttribute("aria-expanded") === "true";
+    open.setAttribute("aria-expanded", String(!isOpen));
+    for (const each of others) each.hidden = isOpen;
+  } }, `${counted(others.length, "similar feature")} (`, dataText(group.name), ")");
+  first.firstChild.append(element("div", {}, open));
+  return [first, ...others];
+}
+
 export async function featuresPage({ set, overview, parameters }) {
-  const { rows, samples } = await askOnce(`sets/${set}/features`);
+  const { rows, samples, families } = await askOnce(`sets/${set}/features`);
   const columns = COLUMNS.filter(({ name }) => name === "name" || rows.some((row) => row[name] !== null));
   const requested = parameters.get("sort");
   const by = columns.some(({ name }) => name === requested) ? requested : "expected_activation";
@@ -86,8 +120,11 @@ export async function featuresPage({ set, overview, parameters }) {
   const dead = rows.filter((row) => !row.active).length;
   const limits = Object.fromEntries(Object.keys(LIMITS).map((name) => [name, limit(parameters, name)]));
   const limited = Object.values(limits).some((value) => value !== null);
+  const grouped = Boolean(parameters.get("families")) && families.length > 0;
   const isShown = (row) => (all || row.active) && matches(row, words) && isWithin(row, limits);
-  const found = sorted(rows.filter(isShown), by, down);
+  const matching = sorted(rows.filter(isShown), by, down);
+  const groups = grouped ? inFamilies(matching, families) : new Map();
+  const found = grouped ? matching.filter((row) => groups.has(row.feature)) : matching;
   const pages = Math.ceil(found.length / PAGE);
   const page = pageNumber(parameters, pages);
   const address = (changes) => href("/features", { ...Object.fromEntries(here().parameters), ...changes });
@@ -99,7 +136,7 @@ export async function featuresPage({ set, overview, parameters }) {
 
   const { min_consistency: _, ...unlabelled } = LIMITS;
   const texts = columns.some(({ name }) => name === "consistency") ? LIMITS : unlabelled;
-  const summary = [counted(found.length, "feature"), words.length > 0 && [" matching “", dataText(query), "”"]];
+  const summary = [counted(matching.length, "feature"), words.length > 0 && [" matching “", dataText(query), "”"]];
   announce(element("p", {}, summary).textContent);
   const { omitted_features: omitted, has_negative: signed } = overview.sets[set];
   return element("section", {},
@@ -119,10 +156,13 @@ export async function featuresPage({ set, overview, parameters }) {
       element("button", {
         type: "button", "aria-label": "Reverse the order", onclick: () => change({ order: down ? "up" : "down", page: "" }),
       }, down ? "↓ descending" : "↑ ascending")),
+    families.length > 0 && element("label", { class: "grouping" },
+      element("input", { type: "checkbox", checked: grouped, "aria-label": "Group similar features", onchange: () => change({ families: grouped ? "" : 1, page: "" }) }),
+      ` Group similar features${grouped ? `: ${counted(found.length, "row")}` : ""}`),
     limitFields(limits, texts, change),
     found.length
       ? element("table", { class: "features" }, head(columns, by, down, address, `${signed ? "Most positive" : "Strongest"} ${kind(set)}`),
-        element("tbody", {}, found.slice((page - 1) * PAGE, page * PAGE).map((row) => line(set, row, columns))))
+        element("tbody", {}, found.slice((page - 1) * PAGE, page * PAGE).flatMap((row) => family(set, row, groups.get(row.feature), columns))))
       : element("p", {}, `No feature matches. Try ${limited ? "wider limits" : "a shorter search"}.`),
     pager(page, pages, address));
 }

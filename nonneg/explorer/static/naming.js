@@ -37,6 +37,9 @@ export function naming(set, page, canName, onChange) {
       row.name && latest && element("p", { class: "soft clamped" },
         "Named by ", dataText(latest.author || "somebody"), ` on ${day(latest.time)}.`),
       row.name && score(nameScore),
+      !row.name && row.score !== null && element("p", { class: "soft clamped" },
+        row.is_guess ? "This name is a guess. " : "This name is a suggestion. ",
+        `On held-out texts, it ranks an active text above an inactive one ${percent(row.score)} of the time (chance: 50%).`),
       canName && element("button", { type: "button", onclick: () => edit(row.name || "") },
         row.name ? "Rename" : "Name this feature"),
       pastNames(history)));

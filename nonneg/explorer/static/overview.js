@@ -16,6 +16,7 @@ function lead({ sets, same_samples: same }) {
     ? [dataText(first.name), " and ", dataText(second.name)]
     : `${counted(first.features, "feature")} of ${count(first.samples)} ${kind(0, first.samples)}`;
   return element("header", { class: "lead" },
+    !second && element("p", { class: "soft over clamped" }, dataText(first.name, { class: "name" }), first.source && [" · ", dataText(first.source)]),
     element("h1", {}, heading),
     element("p", { class: "large" },
       `A feature is a property that a model has discovered. It is active on some ${first.kind} and inactive on the`,

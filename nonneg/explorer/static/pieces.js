@@ -47,11 +47,19 @@ export function counted(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
-/** A link to a feature; names given by people are styled differently from hints. */
+/** What is known about a suggested name, in words. */
+export function nameQuality({ name, score, is_guess: isGuess }) {
+  if (name || (score === null && !isGuess)) return "";
+  return `${isGuess ? "a guess" : "suggested name"}${score === null ? "" : `, score ${score.toFixed(2)}`}`;
+}
+
+/** A link to a feature; names given by people are styled differently from hints, and guesses are marked. */
 export function featureLink(set, caption, properties = {}) {
-  const inside = [dataText(title(caption), { class: caption.name ? "name" : "hint", title: title(caption) })];
+  const guess = !caption.name && caption.is_guess;
+  const words = nameQuality(caption);
+  const inside = [dataText(title(caption), { class: `${caption.name ? "name" : "hint"}${guess ? " guess" : ""}`, title: words ? `${title(caption)} (${words})` : title(caption) })];
   if (caption.name || caption.hint) {
-    inside.push(" ", element("span", { class: "soft number" }, `feature ${caption.feature}`));
+    inside.push(" ", element("span", { class: "soft number" }, `feature ${caption.feature}${guess ? ", guess" : ""}`));
   }
   if (!hasFeaturePage(set, caption.feature)) return element("span", { class: "caption" }, inside);
   return element("a", { class: "caption", href: href(`/feature/${caption.feature}`, forSet(set)), ...properties }, inside);
@@ -77,7 +85,7 @@ export function face(set, sample, { large = false, lines = 5 } = {}) {
 }
 
 /** Whether a sample has a page; in a static copy, some do not. */
-function hasSamplePage(set, row) {
+export function hasSamplePage(set, row) {
   return !isStatic || overview.sets[set].sample_pages.includes(row);
 }
 
@@ -88,7 +96,9 @@ function hasFeaturePage(set, feature) {
 /** A sample that links to its page. */
 export function tile(set, sample, { below = null, mark = "", lines = 5 } = {}) {
   const properties = { class: `tile ${sample.has_picture ? "pictured" : "written"} ${mark}`, title: sampleTitle(sample) };
-  const inside = [face(set, sample, { lines }), below];
+  const value = below === null && sample.strength !== null && sample.strength !== undefined;
+  const inside = [face(set, sample, { lines }),
+    below ?? (value && element("span", { class: "value soft" }, sample.label !== null && dataText(sample.label), element("span", { class: "number" }, figure(sample.strength))))];
   if (!hasSamplePage(set, sample.row)) return element("span", properties, inside);
   const label = `${kind(set, 1)} ${sampleTitle(sample)}`;
   return element("a", { ...properties, href: href(`/sample/${sample.row}`, forSet(set)), "aria-label": label }, inside);
@@ -201,6 +211,15 @@ export function hits(set, found, places, titles, { before = null, more = null } 
   });
   const written = found.length && !found[0].sample.has_picture ? "written" : "";
   return element("div", { class: `tiles found ${written}`, "data-list": "" }, items);
+}
+
+/** Links to features with which an empty page can start. */
+export function examples(set, words, target = (feature) => href(`/feature/${feature}`, forSet(set))) {
+  const rows = overview.sets[set].strongest_features.slice(0, 6);
+  if (!rows.length) return null;
+  return element("div", { class: "examples" }, element("p", {}, words),
+    element("div", { class: "buttons" }, rows.map((row) =>
+      element("a", { class: "button", href: target(row.feature) }, dataText(title(row))))));
 }
 
 /** The page number in the address, limited to the existing pages. */

@@ -1,17 +1,19 @@
 // The features of a new image or text. It is sent only to this server and is not stored.
 
 import { href, forSet } from "./address.js";
-import { send } from "./api.js";
-import { announce, element } from "./build.js";
+import { describe, send } from "./api.js";
+import { announce, dataText, element } from "./build.js";
 import { markedText } from "./marks.js";
 import { counted, hits, kind, placesOf, setChoice, markSmall, title } from "./pieces.js";
 import { partsOf } from "./sample.js";
 
-function encodedInput(set, given, { parts, neighbours }) {
+function encodedInput(set, given, { parts, neighbours, warning }) {
   const titles = new Map(parts.map((part) => [part.caption.feature, title(part.caption)]));
   const words = counted(parts.length, "active feature");
   announce(words);
   return [
+    warning && element("p", { class: "warning", role: "alert" }, element("b", {}, "Out of range. "), warning,
+      " What follows is what the model makes of it, but do not rely on it."),
     element("div", { class: "apart" },
       given instanceof Blob
         ? element("div", { class: "whole" }, element("img", { src: URL.createObjectURL(given), alt: "your image", onload: markSmall }))
@@ -39,7 +41,7 @@ export async function tryPage({ set, overview }) {
       const found = isText
         ? await send("POST", `sets/${usable}/encode-text`, { text: given })
         : await send("POST", `sets/${usable}/encode`, given);
-      if (given === latest) result.replaceChildren(...encodedInput(usable, given, found));
+      if (given === latest) result.replaceChildren(...encodedInput(usable, given, found).filter(Boolean));
     } catch (error) {
       if (given === latest) result.replaceChildren(element("p", { class: "trouble", role: "alert" }, error.message));
     }
@@ -81,5 +83,12 @@ export async function tryPage({ set, overview }) {
       ? "Describe what you look for. The words and the pictures share their features. Words are sent only to this server and are not stored."
       : `See which features are active on ${isText ? "a text" : "an image"} of your own. It should resemble the ${kind(usable)} in`
         + " this set. It is sent only to this server and is not stored."),
-    isText ? form : drop, result);
+    isText ? form : drop,
+    isText && element("p", { class: "soft" }, "For example: ",
+      (await describe(usable, [overview.sets[usable].example.sample.row])).map((sample) =>
+        element("button", { type: "button", class: "link", onclick: () => {
+          typed.value = sample.excerpt ?? "";
+          show(typed.value);
+        } }, dataText((sample.excerpt ?? "").slice(0, 80))))),
+    result);
 }

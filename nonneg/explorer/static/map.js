@@ -1,0 +1,153 @@
+// A map of all samples: coloured by label or by a feature, filtered by label or words, with a lasso.
+
+import { go, here, href, isStatic, forSet } from "./address.js";
+import { ask, askOnce, describe } from "./api.js";
+import { announce, dataText, element, percent } from "./build.js";
+import { chooser } from "./chooser.js";
+import { count, counted, face, fullTitle, hasSamplePage, kind, setChoice, tiles, title } from "./pieces.js";
+import { scatter } from "./scatter.js";
+
+const HUES = 7;
+const LISTED = 48; // samples of a selection that are listed
+
+function bytes(text, Kind) {
+  const raw = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  return new Kind(raw.buffer);
+}
+
+function colourOf(name) {
+  const value = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  return [1, 3, 5].map((start) => parseInt(value.slice(start, start + 2), 16));
+}
+
+/** Colours of the points: of their label, or from grey to full colour by the strength of a feature. */
+function coloured(total, labels, strengths, chosen) {
+  const found = new Uint8Array(4 * total);
+  const [rest, full] = [colourOf("--hue-rest"), colourOf("--bar")];
+  const hues = Array.from({ length: HUES }, (_, place) => colourOf(`--hue-${place}`));
+  for (let i = 0; i < total; i += 1) {
+    let ink = rest;
+    let front = chosen ? chosen[i] : true;
+    if (strengths) {
+      const share = 0.35 + (0.65 * strengths[i]) / 255;
+      ink = strengths[i] ? full.map((value, c) => value * share + rest[c] * (1 - share)) : rest;
+      front = front && strengths[i] > 0;
+    } else if (labels && labels[i] < HUES) ink = hues[labels[i]];
+    found.set(ink, 4 * i);
+    found[4 * i + 3] = front ? 255 : 0;
+  }
+  return found;
+}
+
+function legend(names) {
+  return element("div", { class: "legend" }, names.slice(0, HUES).map((name, place) =>
+    element("span", {}, element("i", { class: `key hue-${place}` }), dataText(name))),
+  names.length > HUES && element("span", {}, element("i", { class: "key hue-rest" }), `${names.length - HUES} other labels`));
+}
+
+export async function mapPage({ set, overview, parameters }) {
+  const each = overview.sets[set];
+  const total = each.samples;
+  const state = { feature: parameters.get("feature"), label: parameters.get("label") || "", q: parameters.get("q") || "" };
+  const canvas = element("canvas", { class: "points", tabindex: 0, role: "application",
+    "aria-label": `Map of ${count(total)} ${kind(set)}. Arrow keys move, plus and minus zoom, 0 shows everything.` });
+  const overlay = element("canvas", { class: "overlay", "aria-hidden": "true" });
+  const tip = element("div", { class: "tip", hidden: true });
+  const note = element("p", { class: "soft", role: "status" }, `Placing ${count(total)} ${kind(set)}. The first time this can take a minute.`);
+  const list = element("div", { class: "chosen" });
+  const key = element("div");
+  let plot = null;
+  let found = null;
+
+  async function tell(rows, words) {
+    const some = rows.slice(0, LISTED);
+    list.replaceChildren(element("h2", {}, words), element("p", { class: "soft" }, "Loading…"));
+    const samples = await describe(set, some);
+    const more = rows.length > samples.length ? `The first ${samples.length} are listed.` : "";
+    list.replaceChildren(element("h2", {}, words), more && element("p", { class: "soft" }, more), tiles(set, samples, { size: "nine", lines: 3 }));
+    announce(words);
+  }
+
+  async function colour() {
+    const labels = found.labels && bytes(found.labels, Uint16Array);
+    const strengths = state.feature !== null && bytes((await askOnce(`sets/${set}/map/${state.feature}`)).values, Uint8Array);
+    const wanted = state.label ? found.label_names.indexOf(state.label) : -1;
+    let hits = null;
+    if (state.q && !isStatic) hits = new Set((await ask(`sets/${set}/find`, [["q", state.q], ["shown", 0]])).rows);
+    const isChosen = (i) => (wanted < 0 || labels[i] === wanted) && (!hits || hits.has(i));
+    const chosen = wanted >= 0 || hits ? Array.from({ length: total }, (_, i) => isChosen(i)) : null;
+    plot.colour(coloured(total, labels, strengths || null, chosen), (i) => (chosen ? chosen[i] : true));
+    key.replaceChildren(strengths
+      ? element("p", { class: "soft" }, `Orange: ${kind(set)} on which the feature is active.`)
+      : found.label_names.length ? legend(found.label_names) : "");
+    const matching = chosen ? chosen.reduce((sum, is) => sum + is, 0) : total;
+    note.textContent = `${counted(matching, kind(set, 1), kind(set))}${chosen ? " match" : ""}. Similar ones are close (${found.method}).`
+      + " Drag to move, scroll to zoom, hold Shift or use Lasso to select.";
+    if (hits) tell([...hits].filter(isChosen), `${count(matching)} with “${state.q}”`);
+  }
+
+  function change(changes) {
+    Object.assign(state, changes);
+    const shown = Object.fromEntries(Object.entries(state).filter(([, value]) => value !== null && value !== ""));
+    go(href("/map", forSet(set, shown)), { replace: true, quiet: true });
+    drawControls();
+    colour();
+  }
+
+  async function hover(point, event) {
+    if (point < 0) {
+      tip.hidden = true;
+      return;
+    }
+    const [sample] = await describe(set, [point]);
+    if (!sample) return;
+    const box = canvas.getBoundingClientRect();
+    tip.replaceChildren(sample.label !== null ? element("b", {}, dataText(sample.label)) : "", face(set, sample, { lines: 4 }));
+    tip.style.left = `${Math.min(event.clientX - box.left + 12, box.width - 230)}px`;
+    tip.style.top = `${event.clientY - box.top + 12}px`;
+    tip.hidden = false;
+  }
+
+  const controls = element("div", { class: "mapping" });
+  async function drawControls() {
+    const { rows } = await askOnce(`sets/${set}/features`);
+    const feature = rows.find((row) => String(row.feature) === state.feature);
+    const lasso = element("button", { type: "button", "aria-pressed": "false", onclick: () => {
+      const on = lasso.getAttribute("aria-pressed") === "false";
+      lasso.setAttribute("aria-pressed", String(on));
+      plot?.setLasso(on);
+    } }, "Lasso");
+    controls.replaceChildren(...[
+      (!isStatic || each.map_features) && (feature
+        ? element("span", { class: "picked" }, "Coloured by ", dataText(title(feature), { class: "name" }),
+          element("button", { type: "button", class: "plain", "aria-label": `stop colouring by ${fullTitle(feature)}`, onclick: () => change({ feature: null }) }, "×"))
+        : chooser("Colour by a feature", rows, new Set(), (chosen) => change({ feature: String(chosen) }))),
+      each.label_names.length > 1 && element("label", {}, "Label ",
+        element("select", { "aria-label": "Show only one label", onchange: (event) => change({ label: event.target.value }) },
+          element("option", { value: "" }, "all"),
+          each.label_names.map((name) => element("option", { value: name, selected: name === state.label }, name)))),
+      !isStatic && element("input", { type: "search", placeholder: `Find ${kind(set)} with …`, "aria-label": `Find ${kind(set)} by a word`, value: state.q,
+        onchange: (event) => change({ q: event.target.value.trim() }) }),
+      lasso,
+      element("button", { type: "button", "aria-label": "Zoom in", onclick: () => plot?.zoom(1.5) }, "+"),
+      element("button", { type: "button", "aria-label": "Zoom out", onclick: () => plot?.zoom(1 / 1.5) }, "−"),
+      element("button", { type: "button", onclick: () => plot?.reset() }, "Show all"),
+    ].filter(Boolean));
+  }
+
+  askOnce(`sets/${set}/map`).then(async (answer) => {
+    found = answer;
+    plot = scatter(canvas, overlay, bytes(found.positions, Uint16Array), {
+      onPick: hover,
+      onClick: (row) => hasSamplePage(set, row) && go(href(`/sample/${row}`, forSet(set))),
+      onLasso: (rows) => tell(rows, `${count(rows.length)} selected (${percent(rows.length / total)})`),
+    });
+    if (plot) await colour();
+    else note.textContent = "The map needs WebGL, which this browser does not offer.";
+  }).catch((error) => note.replaceChildren(element("span", { class: "trouble" }, error.message)));
+  drawControls();
+
+  return element("section", { class: "map" },
+    element("div", { class: "head" }, element("h1", {}, `Map of ${count(total)} ${kind(set, total)}`), setChoice(set, (other) => href("/map", forSet(other)))),
+    controls, note, element("div", { class: "plane" }, canvas, overlay, tip), key, list);
+}

@@ -1,0 +1,127 @@
+"""The map of samples, families of features, samples by keyword, and inputs that are out of range."""
+
+import base64
+import io
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from nonneg import Features, InputError
+from nonneg.explorer import export, open_explorer
+from nonneg.features import journal, read_map
+
+
+def numbers(text, kind):
+    return np.frombuffer(base64.b64decode(text), kind)
+
+
+@pytest.fixture(scope="module")
+def topics():
+    """Three topics of texts, with two features each: near-duplicates."""
+    generator = np.random.default_rng(0)
+    words = [["goal", "match", "team"], ["market", "price", "stock"], ["rain", "wind", "storm"]]
+    topic = np.arange(180) % 3
+    texts = [" ".join(generator.permutation(words[number])) for number in topic]
+    codes = np.repeat(np.eye(3, dtype=np.float32)[topic], 2, axis=1) * generator.uniform(0.5, 1, (180, 6))
+    return Features(codes.astype(np.float32), labels=topic, label_names=("sport", "money", "weather"), texts=texts)
+
+
+def test_similar_samples_are_close_on_a_map_that_is_computed_once(topics, tmp_path):
+    folder = topics.save(tmp_path / "x.features")
+    found = open_explorer([folder]).map(0)
+    positions = numbers(found.positions, "<u2").reshape(-1, 2) / 65535
+    centres = np.stack([positions[topics.labels == label].mean(axis=0) for label in range(3)])
+    nearest = np.linalg.norm(positions[:, None] - centres, axis=2).argmin(axis=1)
+    assert (nearest == topics.labels).mean() > 0.95
+    assert found.label_names == topics.label_names and (numbers(found.labels, "<u2") == topics.labels).all()
+    saved = read_map(folder, journal(folder).codes, 180)
+    assert saved.method == found.method and np.abs(saved.positions - positions).max() < 1e-4
+    changed = (folder / "map.json").stat().st_mtime_ns
+    assert open_explorer([folder]).map(0) == found and (folder / "map.json").stat().st_mtime_ns == changed
+
+
+def test_a_map_is_coloured_by_the_strength_of_a_feature(topics):
+    found = open_explorer([topics]).map_colours(0, 1)
+    values = numbers(found.values, np.uint8)
+    column = topics.codes[:, 1]
+    assert found.largest == pytest.approx(float(column.max())) and values[column.argmax()] == 255
+    assert ((values > 0) == (column > 0)).all()
+
+
+def test_near_duplicates_form_families_with_a_name(topics):
+    explorer = open_explorer([topics])
+    explorer.prepare()
+    table = explorer.table(0)
+    assert sorted(family.features for family in table.families) == [(0, 1), (2, 3), (4, 5)]
+    assert all(family.name for family in table.families)
+
+
+def test_samples_are_found_by_their_words_and_label(topics):
+    explorer = open_explorer([topics])
+    assert explorer.find(0, "STORM wind").rows == tuple(np.flatnonzero(topics.labels == 2).tolist())
+    assert explorer.find(0, "storm", label="money").total == 0
+    assert explorer.find(0, "weather").total == 60 and explorer.find(0, "").total == 0
+    with pytest.raises(InputError, match="label"):
+        explorer.find(0, "storm", label="nothing")
+
+
+def test_the_map_is_painted_filtered_and_leads_to_samples(topics, serve, visit):
+    page = visit(serve(topics) + "/map?label=money")
+    page.locator("canvas[data-painted]").wait_for()
+    page.get_by_text("60 texts match").wait_for()
+    page.get_by_role("button", name="Skip the tour").click()
+    page.get_by_role("button", name="Lasso").click()
+    page.locator(".legend").scroll_into_view_if_needed()
+    box = page.locator("canvas.points").bounding_box()
+    left, top, right, bottom = box["x"] + 2, box["y"] + 2, box["x"] + box["width"] - 2, box["y"] + box["height"] - 2
+    page.mouse.move(left, (top + bottom) / 2)  # the corners are round
+    page.mouse.down()
+    for x, y in ((left, top), (right, top), (right, bottom), (left, bottom)):
+        page.mouse.move(x, y)
+    page.mouse.up()
+    page.locator("h2", has_text="60 selected").wait_for()
+    page.locator(".chosen .tile").first.click()
+    page.wait_for_url(re.compile("/sample/"))
+
+
+def test_the_search_box_suggests_features_and_samples(topics, serve, visit):
+    page = visit(serve(topics) + "/")
+    page.locator("#find").fill("storm")
+    page.get_by_role("option", name=re.compile("text .*storm")).first.wait_for()
+    page.get_by_role("option", name="All 60 texts").click()
+    page.locator("h1", has_text="Find texts").wait_for()
+    page.get_by_role("link", name="Show on the map").wait_for()
+
+
+def photograph(size=64):
+    """A colour picture with smooth areas and texture, as photographs have."""
+    generator = np.random.default_rng(0)
+    y, x = np.mgrid[:size, :size] / size
+    waves = np.stack([np.sin(9 * x + 3 * y + c) + np.cos(4 * y - 7 * x * y + 2 * c) for c in range(3)], axis=-1)
+    pixels = 128 + 50 * waves + generator.normal(0, 12, waves.shape)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(buffer, "png")
+    return buffer.getvalue()
+
+
+def test_a_photograph_is_out_of_range_for_digits_and_digits_are_not(digits):
+    explorer = open_explorer([digits / "ncl"])
+    features = explorer.sets[0].features
+    assert explorer.encode(0, photograph()).warning
+    warned = [explorer.encode(0, features.media(row)).warning for row in range(0, 200, 5)]
+    assert sum(warning is not None for warning in warned) <= 2  # about 1%, by definition
+
+
+def test_a_small_copy_opens_from_a_file_without_a_server(topics, visit, tmp_path):
+    site = export(topics.save(tmp_path / "x.features"), out=tmp_path / "site", progress=False)
+    alone = tmp_path / "alone.html"
+    alone.write_bytes((site / "index.html").read_bytes())
+    page = visit(alone.as_uri())
+    page.locator("h1", has_text="6 features of 180 texts").wait_for()
+    page.get_by_role("link", name="Map").click()
+    page.locator("canvas[data-painted]").wait_for()
+    page.get_by_role("link", name="Features", exact=True).click()
+    page.locator("table.features a.caption").first.click()
+    page.locator("article.feature").wait_for()

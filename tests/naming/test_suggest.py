@@ -1,0 +1,138 @@
+"""Names that are suggested for features from the words of their texts."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from nonneg import Features, InputError
+from nonneg.naming import Reader, area_under_roc, save_suggestions, suggest_names
+
+SPORT, FOOD = ["ball", "goal", "team"], ["bread", "soup", "salt"]
+
+
+@pytest.fixture(scope="module")
+def features():
+    rng = np.random.default_rng(0)
+    about = rng.integers(2, size=400)
+    texts = [" ".join(rng.permutation([*(SPORT, FOOD)[a][:2], "and", "other", "things"])) for a in about]
+    codes = np.zeros((400, 5), np.float32)
+    codes[np.arange(400), about] = 1.0
+    codes[:, 2] = rng.random(400) < 0.5  # chance
+    codes[:3, 3] = 1.0  # rare
+    codes[:, 4] = codes[:, 0] * (rng.random(400) < 0.9)  # almost the same as the first
+    return Features(codes, texts=texts)
+
+
+def words_of(name):
+    return set(name.lower().replace(",", "").split())
+
+
+def test_features_are_named_after_the_words_of_their_texts(features):
+    names = suggest_names(features)
+    assert words_of(names[0].name) & {"ball", "goal"} and not words_of(names[0].name) & {"bread", "soup"}
+    assert words_of(names[1].name) & {"bread", "soup"} and not words_of(names[1].name) & {"ball", "goal"}
+    assert names[0].score == 1.0 and names[0].active > 50 and not names[0].is_guess
+
+
+def test_no_two_features_have_names_of_the_same_words_or_with_a_number(features):
+    names = [words_of(found.name) for found in suggest_names(features).values()]
+    assert len({frozenset(name) for name in names}) == len(names) >= 4
+    assert all(len(name) <= 3 and all(word.isalpha() for word in name) for name in names)
+
+
+def test_a_rare_feature_has_no_score_and_is_a_guess(features):
+    rare = suggest_names(features).get(3)
+    assert rare is None or (rare.score is None and rare.is_guess)
+
+
+def test_words_that_do_not_generalise_score_like_chance():
+    rng = np.random.default_rng(1)
+    texts = [" ".join(rng.choice([f"word{chr(97 + i)}" for i in range(20)], 6)) for _ in range(300)]
+    names = suggest_names(Features((rng.random((300, 5)) < 0.4).astype(np.float32) + 0.0, texts=texts))
+    assert all(abs(found.score - 0.5) < 0.2 for found in names.values())
+
+
+def test_frequent_pairs_of_words_are_named_as_phrases_with_their_capitals():
+    texts = ["the Prime Minister met a friend"] * 30 + ["a cat met a friend"] * 30
+    codes = np.zeros((60, 2), np.float32)
+    codes[:30, 0] = codes[30:, 1] = 1
+    names = suggest_names(Features(codes, texts=texts))
+    assert names[0].name.split(",")[0] == "Prime Minister" and "cat" in names[1].name
+
+
+def test_singular_and_plural_are_one_word():
+    texts = ["oil markets", "a market for oil"] * 20 + ["quiet night", "two quiet nights"] * 20
+    codes = np.zeros((80, 2), np.float32)
+    codes[:40, 0] = codes[40:, 1] = 1
+    for found in suggest_names(Features(codes, texts=texts)).values():
+        assert not {"market", "markets"} <= words_of(found.name) and not {"night", "nights"} <= words_of(found.name)
+
+
+def test_a_namer_names_features_and_its_names_are_scored_too(features):
+    seen = []
+
+    def namer(task):
+        seen.append(task)
+        return "ball game" if "ball" in task.texts[0] else task.suggestion
+
+    names = suggest_names(features, namer=namer)
+    first = next(task for task in seen if task.feature == 0)
+    assert names[0].name == "ball game" and names[0].score > 0.9
+    assert all("ball" in text for text in first.texts) and "ball game" not in first.taken
+    assert len({found.name for found in names.values()}) == len(names)  # a name that is taken is not used again
+    with pytest.raises(InputError, match="namer"):
+        suggest_names(features, namer=lambda task: 3)
+
+
+def test_a_text_fits_a_name_by_words_that_occur_together_and_the_score_is_the_area_under_the_roc_curve():
+    texts = ["crude oil", "oil barrel", "crude barrel", "goal team", "team match", "goal match"] * 5
+    reader = Reader(texts)
+    points = reader.texts(["a barrel", "the match"])
+    fits = reader.fits("oil", points)
+    assert fits[0] > fits[1]  # neither text contains the word
+    assert reader.fits("nothing known", points) is None
+    rng = np.random.default_rng(0)
+    values, truth = rng.integers(5, size=200), rng.random(200) < 0.3
+    assert area_under_roc(values[truth], values[~truth]) == pytest.approx(roc_auc_score(truth, values))
+
+
+def test_features_without_usable_texts_are_errors(features):
+    with pytest.raises(InputError, match="texts"):
+        suggest_names(Features(np.eye(3, dtype=np.float32)))
+    with pytest.raises(InputError, match="texts"):
+        suggest_names(Features(np.eye(3, dtype=np.float32), texts=["1", "2", "3"]))
+    with pytest.raises(InputError, match="words"):
+        suggest_names(features, words=0)
+
+
+def test_texts_of_a_single_word_have_finite_scores():
+    texts = ["moon"] * 40 + ["night"] * 40
+    codes = np.zeros((80, 2), np.float32)
+    codes[:40, 0] = codes[40:, 1] = 1
+    for given in (texts, ["moon"] * 80):
+        found = suggest_names(Features(codes, texts=given))
+        assert all(each.score is None or np.isfinite(each.score) for each in found.values())
+
+
+def test_suggestions_are_saved_with_features_and_given_names_replace_them(features, tmp_path):
+    folder = features.save(tmp_path / "x.features")
+    found = save_suggestions(Features.load(folder), folder)
+    again = Features.load(folder)
+    assert again.suggestions == found and again.titles[0] == found[0].name
+    named = again.with_names({0: "sport"})
+    assert named.titles[0] == "sport" and named.suggestions[0] == found[0]
+    assert again.with_columns([1, 0]).suggestions[0] == found[1]
+    copied = again.save(tmp_path / "y.features")
+    assert Features.load(copied).suggestions == found
+
+
+def test_suggestions_of_other_codes_do_not_apply_and_damaged_ones_are_ignored(features, tmp_path):
+    folder = features.save(tmp_path / "x.features")
+    save_suggestions(features, folder)
+    text = (folder / "suggestions.json").read_text()
+    Features(features.codes * 2, texts=["a"] * 400).save(folder, overwrite=True)
+    assert not Features.load(folder).suggestions
+    features.save(folder, overwrite=True)
+    (folder / "suggestions.json").write_text(text.replace("goal", "gaol"))
+    with pytest.warns(UserWarning, match="suggestions"):
+        assert not Features.load(folder).suggestions

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 RELEASE := build/release
 
-.PHONY: demo test check test-slow test-release test-gpu bench reliability clean
+.PHONY: demo test check docs test-slow test-release test-gpu bench reliability clean
 
 demo: .venv/ready
 	$(BIN)/nonneg demo --overwrite
@@ -19,11 +19,16 @@ check: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+# The documentation as plain files, built strictly: build/site/index.html.
+docs: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/python -m docs.generator
+
 test-slow: .venv/ready
 	$(BIN)/pytest -q -m slow
 
-# Before a release: the slow tests, then the demo from a wheel in a fresh environment.
-test-release: test-slow
+# Before a release: the documentation, the slow tests, then the demo from a wheel in a fresh environment.
+test-release: docs test-slow
 	rm -rf $(RELEASE)
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(RELEASE) .
 	$(PYTHON) -m venv $(RELEASE)/venv

@@ -166,6 +166,7 @@ PARTS: Mapping[str, Part] = {
     "public-split": Part(_public_split, needs_probe=True, usual=False),
     "clusters": Part(_clusters, usual=False),
 }
+"""What `measure` can measure of features, by name."""
 
 
 def measure_features(

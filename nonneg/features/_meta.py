@@ -54,4 +54,5 @@ def is_features(path: str | Path) -> bool:
     return Meta.is_in(Path(path))
 
 
-check_writable = Meta.check_writable  # for callers that check before they compute the features they save
+check_writable = Meta.check_writable
+"""Check that features may be saved in a folder, for callers that compute them afterwards."""

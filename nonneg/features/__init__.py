@@ -7,6 +7,7 @@ from nonneg.features._find import find_features
 from nonneg.features._load import journal, verify
 from nonneg.features._meta import check_writable, is_features
 from nonneg.features._names import NameJournal, Naming
+from nonneg.features._parts import Part, commit_parts, write_part
 from nonneg.features._save import codes_key
 
 __all__ = [
@@ -14,11 +15,14 @@ __all__ = [
     "Features",
     "NameJournal",
     "Naming",
+    "Part",
     "check_writable",
     "codes_key",
+    "commit_parts",
     "find_features",
     "is_features",
     "journal",
     "sample_column",
     "verify",
+    "write_part",
 ]

@@ -48,7 +48,7 @@ def main() -> None:
     killed: list[int] = []
     threading.Thread(target=kill_one, args=(out / "ray.features", killed), daemon=True).start()
     figures["two Ray workers, one killed, s"] = timed(
-        lambda: bulk.convert_with_ray(fitted, pattern, out / "ray.features", concurrency=2)
+        lambda: bulk.convert_with_ray(fitted, pattern, out / "ray.features", workers=2)
     )[0]
     ray.shutdown()
     figures["workers killed"] = len(killed)

@@ -40,11 +40,11 @@ def convert_with_ray(
     shards: str | Sequence[str],
     out: str | Path,
     *,
-    concurrency: int = 2,
+    workers: int = 2,
     overwrite: bool = False,
     **columns: str,
 ) -> Features:
-    """Do the same on a Ray cluster: `concurrency` workers take one shard at a time; a shard that is lost is repeated.
+    """Do the same on a Ray cluster: `workers` processes take one shard at a time; a shard that is lost is repeated.
 
     Uses the cluster that `ray.init` has connected to, or starts one on this machine. Other arguments and the result are
     those of `convert_shards`.
@@ -53,7 +53,8 @@ def convert_with_ray(
 
     def distribute(task: "_WriteShard", tasks: list[str]) -> list[str]:
         dataset = data.from_items([{"shard": each} for each in tasks], override_num_blocks=len(tasks))
-        written = dataset.map_batches(_RayStage, fn_constructor_args=(task,), batch_size=1, concurrency=concurrency)
+        pool = data.ActorPoolStrategy(size=workers)
+        written = dataset.map_batches(_RayStage, fn_constructor_args=(task,), batch_size=1, compute=pool)
         return [row["part"] for row in written.take_all()]
 
     return _convert(model, shards, out, overwrite, columns, distribute)

@@ -17,7 +17,8 @@ class Encode:
     """A stage for Ray Data that adds the columns `features` and `values`, lists of equal length for each row.
 
     ```python
-    dataset.map_batches(Encode, fn_constructor_args=("runs/news", "vector"), batch_format="pyarrow", concurrency=2)
+    pool = ray.data.ActorPoolStrategy(size=2)
+    dataset.map_batches(Encode, fn_constructor_args=("runs/news", "vector"), batch_format="pyarrow", compute=pool)
     ```
 
     Args:

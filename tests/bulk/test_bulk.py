@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -209,10 +210,19 @@ def test_ray_with_a_killed_worker_writes_the_same_files_as_one_process(tmp_path,
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         threading.Thread(target=kill_one, daemon=True).start()
-        bulk.convert_with_ray(embedding, many, tmp_path / "ray.features", concurrency=2, **COLUMNS)
+        bulk.convert_with_ray(embedding, many, tmp_path / "ray.features", workers=2, **COLUMNS)
+        dataset = ray.data.read_parquet(sorted(map(str, (tmp_path / "many").iterdir()))[:1])
+        pool = ray.data.ActorPoolStrategy(size=1)
+        staged = dataset.map_batches(
+            bulk.Encode, fn_constructor_args=(embedding,), batch_format="pyarrow", compute=pool
+        )
+        rows = staged.sort("id").take(3)
     finally:
         ray.shutdown()
     assert killed
+    for row in rows:
+        number = int(row["id"].removeprefix("digit-"))
+        assert row["features"].tolist() == Features.load(one).units[[number]].indices.tolist()
     assert files_of(tmp_path / "ray.features") == files_of(one)
 
 
@@ -226,6 +236,10 @@ def test_spark_writes_the_same_files_as_one_process(tmp_path, monkeypatch, embed
     spark = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
     try:
         bulk.convert_with_spark(embedding, shards, tmp_path / "spark.features", spark=spark, **COLUMNS)
+        frame = spark.read.parquet(str(Path(shards).parent / "000.parquet")).select("id", "vector")
+        schema = "id string, vector array<float>, features array<int>, values array<float>"
+        row = frame.limit(1).mapInPandas(bulk.encode_frames(embedding), schema).collect()[0]
     finally:
         spark.stop()
+    assert row["features"] == Features.load(tmp_path / "one.features").units[[0]].indices.tolist()
     assert files_of(tmp_path / "spark.features") == files_of(tmp_path / "one.features")

@@ -61,6 +61,7 @@ def _open(folder: Path, meta: Meta) -> Features:
         _labels=_open_labels(folder, meta),
         _names=names,
         _provenance=meta.provenance,
+        _codes_key=meta.codes_key(),
     )
 
 

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits
 
 from nonneg import Features, InputError, NonNegativeEmbedding, bulk, load, measure, search, train
-from nonneg.features import verify
+from nonneg.features import codes_key, journal, verify
 from nonneg.training import load_recipe
 
 COLUMNS = {"ids": "id", "labels": "label", "texts": "text"}
@@ -91,6 +91,7 @@ def test_parts_are_measured_searched_and_verified(converted):
     assert json.dumps(found[0]["columns"], default=str) == json.dumps(found[1]["columns"], default=str)
     hits = search.Index.build(features).query(features.codes[[700]], k=3)
     assert hits.rows[0, 0] == 700
+    assert codes_key(features) == journal(out).codes  # an index that is built in Python fits the folder
 
 
 def test_stored_zeros_are_not_reported_as_values(converted, embedding, digits):

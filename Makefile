@@ -4,7 +4,7 @@ BIN := .venv/bin
 RELEASE := build/release
 INSTALL := pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check test-slow package test-release test-gpu bench reliability clean
+.PHONY: demo test check docs test-slow package test-release test-gpu bench reliability clean
 
 demo: .venv/demo
 	$(BIN)/nonneg demo --overwrite
@@ -20,6 +20,11 @@ check: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+# The documentation as plain files, built strictly: build/site/index.html.
+docs: .venv/ready
+	$(BIN)/python -m $(INSTALL) -e '.[docs]'
+	$(BIN)/python -m docs.generator
+
 test-slow: .venv/ready
 	$(BIN)/pytest -q -m slow
 
@@ -30,8 +35,9 @@ package: .venv/ready
 	$(BIN)/python -m twine check --strict $(RELEASE)/nonneg-*
 	$(BIN)/python -m benchmarks.installation $(RELEASE)/*.whl --extras "" --most-packages 25 --most-mb 480
 
-# Before a release: the slow tests and the package, then the demo from the wheel in a fresh environment.
-test-release: test-slow package
+# Before a release: the documentation, the slow tests and the package, then the demo from the wheel in a fresh
+# environment.
+test-release: docs test-slow package
 	$(PYTHON) -m venv $(RELEASE)/venv
 	$(RELEASE)/venv/bin/python -m $(INSTALL) torch
 	$(RELEASE)/venv/bin/python -m $(INSTALL) "$$(echo $(RELEASE)/*.whl)[train]"

@@ -52,7 +52,7 @@ def write_array(folder: Path, name: str, array: Array) -> Entry:
         >>> open_array(folder, entry, ("float32",), (2, None)).tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
-    return _write(folder, name, "npy", lambda file: np.lib.format.write_array(file, array, allow_pickle=False))
+    return write_file(folder, name, "npy", lambda file: np.lib.format.write_array(file, array, allow_pickle=False))
 
 
 def write_table(folder: Path, name: str, table: pa.Table) -> Entry:
@@ -62,10 +62,11 @@ def write_table(folder: Path, name: str, table: pa.Table) -> Entry:
         with pa.ipc.new_file(pa.PythonFile(file, "w"), table.schema) as writer:
             writer.write_table(table, max_chunksize=_ROWS_PER_BATCH)
 
-    return _write(folder, name, "arrow", write)
+    return write_file(folder, name, "arrow", write)
 
 
-def _write(folder: Path, name: str, kind: str, write: Callable[[Any], None]) -> Entry:
+def write_file(folder: Path, name: str, kind: str, write: Callable[[Any], None]) -> Entry:
+    """Write a file by a function of an open file, flush it to disk and name it after its content."""
     temporary = temporary_path(folder)
     with os_errors_as_input_errors(folder / name):
         with temporary.open("xb") as file:
@@ -122,8 +123,8 @@ def open_array(folder: Path, entry: Entry, kinds: tuple[str, ...], shape: tuple[
     return array.view(np.ndarray)
 
 
-def open_table(folder: Path, entry: Entry, columns: Mapping[str, pa.DataType], rows: int) -> pa.Table:
-    """Memory-map an Arrow table that must have this many rows and no other columns than these."""
+def open_table(folder: Path, entry: Entry, columns: Mapping[str, pa.DataType], rows: int | None) -> pa.Table:
+    """Memory-map an Arrow table that must have this many rows, if given, and no other columns than these."""
     path = checked_size(folder, entry)
     expected = ", ".join(f"{name} ({kind})" for name, kind in columns.items())
     with read_errors_as_input_errors(path):
@@ -142,7 +143,7 @@ def open_table(folder: Path, entry: Entry, columns: Mapping[str, pa.DataType], r
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise damaged(path, f"it is not an Arrow file of plain record batches ({one_line(error)})") from error
-    if table.num_rows != rows:
+    if rows not in (None, table.num_rows):
         raise damaged(path, f"it holds {table.num_rows} rows of {found}, expected {rows}")
     return table
 

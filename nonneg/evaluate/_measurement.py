@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 Row = tuple[str, str]
 Array = npt.NDArray[np.float64]
-PERCENT, DECIMALS, COUNT = "{:.1%}", "{:.3f}", "{:.0f}"
+PERCENT, COUNT = "{:.1%}", "{:.0f}"
+DECIMALS = "{:.3f}"
+"""The format of a figure with three decimals."""
 
 
 @dataclass(frozen=True)

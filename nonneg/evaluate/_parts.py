@@ -181,6 +181,7 @@ PARTS: Mapping[str, Part] = {
     "folds": Part(_folds, needs_probe=True, usual=False),
     "clusters": Part(_clusters, usual=False),
 }
+"""What `measure` can measure of features, by name."""
 
 
 def measure_features(

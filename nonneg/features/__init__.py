@@ -8,6 +8,7 @@ from nonneg.features._frames import frame_of
 from nonneg.features._load import journal, verify
 from nonneg.features._meta import check_writable, is_features
 from nonneg.features._names import NameJournal, Naming
+from nonneg.features._parts import Part, commit_parts, write_part
 from nonneg.features._save import codes_key
 from nonneg.features._suggested import SampleMap, Suggestion, read_map, write_map, write_suggestions
 
@@ -16,10 +17,12 @@ __all__ = [
     "Features",
     "NameJournal",
     "Naming",
+    "Part",
     "SampleMap",
     "Suggestion",
     "check_writable",
     "codes_key",
+    "commit_parts",
     "find_features",
     "frame_of",
     "is_features",
@@ -28,5 +31,6 @@ __all__ = [
     "sample_column",
     "verify",
     "write_map",
+    "write_part",
     "write_suggestions",
 ]

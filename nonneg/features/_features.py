@@ -262,7 +262,8 @@ class Features:
             raise InputError(f"feature is {feature}, expected 0 to {self.shape[1] - 1}")
         if self.is_sparse:
             start, stop = self._by_feature.indptr[feature : feature + 2]
-            return self._by_feature.indices[start:stop], self._by_feature.data[start:stop]
+            rows, values = self._by_feature.indices[start:stop], self._by_feature.data[start:stop]
+            return (rows, values) if values.all() else (rows[values != 0], values[values != 0])  # zeros may be stored
         values = self._codes[:, feature]
         rows = np.flatnonzero(values)
         return rows, values[rows]

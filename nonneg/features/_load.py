@@ -12,6 +12,7 @@ from nonneg.features._checks import MOST_LABELS
 from nonneg.features._features import Features
 from nonneg.features._meta import Meta
 from nonneg.features._names import NameJournal
+from nonneg.features._parts import open_parts
 from nonneg.features._pixels import is_image_batch
 from nonneg.features._suggested import check_computed, read_suggestions
 from nonneg.payload import Array, checked_content, damaged, open_array, open_table
@@ -47,8 +48,10 @@ def _open(folder: Path, meta: Meta) -> Features:
     else:
         codes = open_array(folder, meta.files["codes"], ("float16", "float32", "float64"), meta.shape)
     table = pa.table({})
-    if "samples" in meta.files:
-        table = open_table(folder, meta.files["samples"], _COLUMNS, samples)
+    if entries := meta.parts("samples"):
+        table = pa.concat_tables([open_table(folder, entry, _COLUMNS, None) for entry in entries])
+        if table.num_rows != samples:
+            raise damaged(folder, f"its samples are {table.num_rows}, expected {samples}")
     names = {f: n for f, n in NameJournal(folder, meta.codes_key()).current().items() if 0 <= f < features}
     return Features._from_parts(
         _codes=codes,
@@ -60,6 +63,7 @@ def _open(folder: Path, meta: Meta) -> Features:
         _names=names,
         _suggestions=read_suggestions(folder, meta.codes_key(), features),
         _provenance=meta.provenance,
+        _codes_key=meta.codes_key(),
     )
 
 
@@ -88,11 +92,12 @@ def _open_csr(folder: Path, meta: Meta) -> Any:
     entries = int(indptr[-1])
     if indptr[0] != 0 or entries < 0 or (indptr[1:] < indptr[:-1]).any():
         raise _damaged(folder, meta, "indptr", "row bounds do not ascend from 0")
-    indices = open_array(folder, meta.files["indices"], (indptr.dtype.name,), (entries,))
-    data = open_array(folder, meta.files["data"], ("float32", "float64"), (entries,))
+    indices = open_parts(folder, meta.parts("indices"), (indptr.dtype.name,), entries)
+    data = open_parts(folder, meta.parts("data"), ("float32", "float64"), entries)
     if entries and (indices.min() < 0 or indices.max() >= features):
-        raise _damaged(folder, meta, "indices", f"a column lies outside 0 to {features - 1}")
-    codes = sp.csr_array((data, indices, indptr), shape=meta.shape, copy=False)
+        raise damaged(folder, f"a column of its codes lies outside 0 to {features - 1}")
+    codes = sp.csr_array(meta.shape, dtype=data.dtype)
+    codes.data, codes.indices, codes.indptr = data, indices, indptr  # the constructor would copy 8-byte indices
     # They were saved in canonical format; otherwise SciPy would read everything to find out.
     codes.has_canonical_format = True
     return codes

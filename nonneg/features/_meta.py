@@ -15,6 +15,7 @@ from nonneg.payload import Entry
 
 _CODES = {"csr": {"data", "indices", "indptr"}, "dense": {"codes"}}
 _OTHERS = {"labels", "pixels", "samples"}
+_PART = re.compile(r"(data|indices|samples)\.(0|[1-9][0-9]*)")
 
 
 @dataclass(frozen=True)
@@ -36,17 +37,28 @@ class Meta(Manifest):
     def __post_init__(self) -> None:
         super().__post_init__()
         codes = _CODES[self.layout]
-        if not codes <= set(self.files) <= codes | _OTHERS:
+        if not codes <= set(map(_base, self.files)) <= codes | _OTHERS:
             raise InputError(f"files are {', '.join(self.files)}, expected {', '.join(codes)} and perhaps others")
         check_claim("features", self.shape[1], self.entries())
 
     def entries(self) -> list[Entry]:
         return list(self.files.values())
 
+    def parts(self, name: str) -> list[Entry]:
+        """Return the entries of an array or table in order: one, or one for each part that it was written in."""
+        names = sorted((each for each in self.files if _base(each) == name), key=lambda each: (len(each), each))
+        return [self.files[each] for each in names]
+
     def codes_key(self) -> str:
         """Return a digest of the codes, to which names of features are bound."""
-        parts = sorted(entry["sha256"] for name, entry in self.files.items() if name not in _OTHERS)
+        parts = sorted(entry["sha256"] for name, entry in self.files.items() if _base(name) not in _OTHERS)
         return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
+
+
+def _base(name: str) -> str:
+    """Return the name of an array or table without the number of its part: `data.3` is a part of `data`."""
+    found = _PART.fullmatch(name)
+    return found[1] if found else name
 
 
 def is_features(path: str | Path) -> bool:
@@ -54,4 +66,5 @@ def is_features(path: str | Path) -> bool:
     return Meta.is_in(Path(path))
 
 
-check_writable = Meta.check_writable  # for callers that check before they compute the features they save
+check_writable = Meta.check_writable
+"""Check that features may be saved in a folder, for callers that compute them afterwards."""

@@ -13,6 +13,7 @@ from nonneg.validation import build, check_fields
 
 FORMAT = 2
 OWN_ENCODER = "own"
+"""The name of an encoder that the user brings."""
 _OTHER_KEYS = ("format", "backbone", "modality", "sha256", "checksum")  # of a `config.json`
 
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from nonneg.models._model import Model
 
 Layer = Literal["encoder", "projector"]
+"""A layer of a model."""
 Precision = Literal["32-true", "bf16-mixed"]
+"""The precision of a forward pass."""
 Codes = npt.NDArray[np.float32]
 _READ_AHEAD = 2  # batches that are read while one is computed
 _SMALL_SAMPLE, _BATCH = 2**14, 2**28  # bytes

@@ -22,7 +22,9 @@ _MAPS: dict[str, Callable[[Tensor], Tensor]] = {
     "leaky_relu": F.leaky_relu,
 }
 CONTROLS = ("gelu", "leaky_relu")
+"""Kinds that may be negative, for comparison."""
 KINDS = (*_MAPS, "top_k")
+"""Kinds of rectifiers."""
 WITH_SHARE = ("relu", "rep_relu")
 """Kinds that can keep each feature active on a given share of the samples."""
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nonneg.search._table import Table
 
 ENGINES = {"exact": "Exact", "seismic": "Seismic", "milvus": "Milvus"}
+"""Engines of search: name to class."""
 
 
 @dataclass(frozen=True, eq=False)

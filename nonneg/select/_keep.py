@@ -34,6 +34,7 @@ SELECTORS: Mapping[str, Callable[[int, int], Any]] = {
     "sepin": lambda keep, seed: Sepin(keep, random_state=seed),
     "random": lambda keep, seed: RandomFeatures(keep, random_state=seed),
 }
+"""Selectors by name: functions of the number of features to keep and a seed."""
 
 
 def named_selector(name: str, keep: int, seed: int = 0) -> Any:

@@ -18,7 +18,9 @@ from nonneg.trials._subject import TrainedSubject
 
 _PROBE_EPOCHS, _FINE_TUNE_EPOCHS = 50, 30
 USUAL_PARTS = tuple(name for name, part in evaluate.PARTS.items() if part.usual)
+"""What `measure` measures by default."""
 PARTS = (*evaluate.PARTS, *run_parts(_PROBE_EPOCHS, _FINE_TUNE_EPOCHS))
+"""All that `measure` can measure."""
 
 
 def measure(

@@ -14,6 +14,7 @@ from nonneg.modalities.graphs._sparse import product
 
 _GEOMETRIC = {"graphsage": "GraphSAGE", "gin": "GIN", "gat": "GAT"}
 ENCODERS = ("gcn", *_GEOMETRIC)
+"""Names of encoders of graphs."""
 
 
 class NodeViews(nn.Module):

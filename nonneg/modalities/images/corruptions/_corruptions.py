@@ -21,6 +21,7 @@ Five = tuple[float, float, float, float, float]
 Kind = tuple[Callable[..., Tensor], tuple[tuple[Five, Five], ...]]
 
 SEVERITIES = (1, 2, 3, 4, 5)
+"""Severities of a corruption, from weak to strong."""
 _SMALL, _LARGE = 32, 224
 _VALUES_AT_A_TIME = 2**22  # of the images in a block: as floats, with intermediate results, a few hundred megabytes
 _VIEW = 0xC0  # the number of a view that training never draws
@@ -64,6 +65,7 @@ _KINDS: dict[str, Kind] = {
     "jpeg": (jpeg, (((80, 65, 58, 50, 40), (25, 18, 15, 10, 7)),)),
 }
 KINDS = tuple(_KINDS)
+"""Names of corruptions."""
 
 
 def corrupt(images: Tensor, kind: str, severity: int, seed: int = 0, samples: Tensor | None = None) -> Tensor:

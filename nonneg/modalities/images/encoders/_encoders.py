@@ -42,3 +42,4 @@ ENCODERS: dict[str, Callable[[int, Stem], ConvNet | ResNet]] = {
     "resnet34": lambda channels, stem: ResNet(34, channels, stem),
     "resnet50": lambda channels, stem: ResNet(50, channels, stem),
 }
+"""Encoders of images, by name: functions of the number of channels and the stem."""

@@ -1,0 +1,121 @@
+"""What every process does: load a model once, and turn shards into parts of features or vectors into codes."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import scipy.sparse as sp
+
+from nonneg.convert import NonNegativeEmbedding
+from nonneg.durable import read_object
+from nonneg.errors import InputError
+from nonneg.features import Features, Part, write_part
+from nonneg.models import load
+from nonneg.tables import arrow_vectors
+
+_ROWS_AT_A_TIME = 65_536
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A Parquet file and what to take from it.
+
+    Attributes:
+        path: the file; every process must be able to read it.
+        vectors: the column of vectors, for a converted model; a trained model reads the file as its modality does.
+        ids, labels, texts: columns to store with the codes; empty for none. Labels are whole numbers.
+    """
+
+    path: str
+    vectors: str = "vector"
+    ids: str = ""
+    labels: str = ""
+    texts: str = ""
+
+    @property
+    def rows(self) -> int:
+        return int(_opened(self.path).metadata.num_rows)
+
+
+class Transformer:
+    """Turns vectors or samples into codes with a model that is loaded when first used, and so in every process.
+
+    Args:
+        model: a fitted `NonNegativeEmbedding`, or the path of a run of `nonneg convert` or `nonneg train`.
+    """
+
+    def __init__(self, model: NonNegativeEmbedding | str | Path) -> None:
+        self.model = model if isinstance(model, NonNegativeEmbedding) else str(model)
+
+    @cached_property
+    def _loaded(self) -> Any:
+        if isinstance(self.model, NonNegativeEmbedding):
+            return self.model
+        described = Path(self.model) / "model" / "config.json"
+        is_trained = described.is_file() and "encoder" in read_object(described)
+        return load(self.model) if is_trained else NonNegativeEmbedding.from_pretrained(self.model)
+
+    @property
+    def name(self) -> str:
+        return self.model if isinstance(self.model, str) else type(self.model).__name__
+
+    @property
+    def most_active(self) -> int:
+        """Return how many entries a row can have: `max_active`, or the number of features."""
+        model = self._loaded
+        if isinstance(model, NonNegativeEmbedding):
+            return int(model.max_active or model.n_components)
+        return int(model.config.features)
+
+    def codes(self, vectors: Any) -> sp.csr_array:
+        """Return the codes `(rows, features)` of an Arrow column of vectors or an array."""
+        if not isinstance(self._loaded, NonNegativeEmbedding):
+            raise InputError(f"{self.name} is a trained model, expected a run of nonneg convert to transform vectors")
+        if isinstance(vectors, pa.Array | pa.ChunkedArray):
+            vectors = arrow_vectors(vectors)
+        return self._loaded.transform(vectors)
+
+    def write(self, shard: Shard, folder: Path, index_bytes: int) -> Part:
+        """Transform a shard and write it as a part of the features in a folder."""
+        return write_part(self.features(shard), folder, index_bytes)
+
+    def features(self, shard: Shard) -> Features:
+        """Transform a shard: codes with the ids, labels and texts that it names."""
+        if not isinstance(self._loaded, NonNegativeEmbedding):
+            return self._loaded.embed(shard.path, media=False)  # type: ignore[no-any-return]
+        file = _opened(shard.path)
+        others = [name for name in (shard.ids, shard.labels, shard.texts) if name]
+        if absent := [name for name in (shard.vectors, *others) if name not in file.schema_arrow.names]:
+            raise InputError(f"{shard.path} has the columns {', '.join(file.schema_arrow.names)}, expected {absent[0]}")
+        codes, tables = [], []
+        for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=[shard.vectors, *others]):
+            codes.append(self.codes(batch.column(shard.vectors)))
+            tables.append(batch.select(others))
+        if not codes:
+            raise InputError(f"{shard.path} has no rows, expected at least one")
+        table = pa.Table.from_batches(tables)
+        return Features(
+            sp.vstack(codes, "csr"),
+            ids=[str(each) for each in table[shard.ids].to_pylist()] if shard.ids else None,
+            labels=_whole_numbers(table[shard.labels], shard) if shard.labels else None,
+            texts=table[shard.texts].to_pylist() if shard.texts else None,
+        )
+
+
+def _whole_numbers(column: Any, shard: Shard) -> Any:
+    if not pa.types.is_integer(column.type):
+        raise InputError(
+            f"{shard.path}: the column {shard.labels} holds {column.type}, expected whole numbers as labels"
+        )
+    return column.fill_null(-1).to_numpy().astype(np.int64)
+
+
+def _opened(path: str) -> Any:
+    try:
+        return pq.ParquetFile(path, memory_map=True)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} cannot be read as Parquet: {error}") from None

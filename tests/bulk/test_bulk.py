@@ -1,0 +1,246 @@
+"""Parquet shards become one `Features`, whoever does the work."""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits
+
+from nonneg import Features, InputError, NonNegativeEmbedding, bulk, load, measure, search, train
+from nonneg.features import codes_key, journal, verify
+from nonneg.training import load_recipe
+
+COLUMNS = {"ids": "id", "labels": "label", "texts": "text"}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def embedding(digits):
+    return NonNegativeEmbedding(n_components=64, max_active=8, max_iter=20, random_state=0).fit(digits[0])
+
+
+def write_shards(folder, vectors, labels, bounds):
+    folder.mkdir(exist_ok=True)
+    for i, (start, stop) in enumerate(pairwise(bounds)):
+        rows = range(start, stop)
+        columns = {
+            "id": [f"digit-{row}" for row in rows],
+            "vector": list(vectors[start:stop].astype(np.float32)),
+            "label": labels[start:stop],
+            "text": [f"the digit {labels[row]}" for row in rows],
+        }
+        pq.write_table(pa.table(columns), folder / f"{i:03}.parquet")
+    return str(folder / "*.parquet")
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory, digits):
+    return write_shards(tmp_path_factory.mktemp("shards"), *digits, [0, 500, 1200, 1797])
+
+
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory, embedding, shards):
+    out = tmp_path_factory.mktemp("out") / "digits.features"
+    return out, bulk.convert_shards(embedding, shards, out, **COLUMNS)
+
+
+def files_of(folder):
+    return json.loads((folder / "meta.json").read_text())["files"]
+
+
+def same_codes(features, codes):
+    return abs(features.codes - codes).max() < 1e-6
+
+
+def test_shards_open_as_one_and_equal_one_transform(converted, embedding, digits):
+    _, features = converted
+    assert features.shape == (1797, 64)
+    assert same_codes(features, embedding.transform(digits[0]))
+    assert (features.labels == digits[1]).all()
+    assert features.id(1200) == "digit-1200" and features.text(1796) == f"the digit {digits[1][1796]}"
+
+
+def test_arrays_of_parts_are_mapped_not_copied(converted):
+    out, _ = converted
+    codes = Features.load(out).codes
+    assert not codes.data.flags.owndata and not codes.indices.flags.owndata
+    assert not codes.data.flags.writeable
+    assert sum(name.startswith("data.") for name in files_of(out)) == 3
+
+
+def test_parts_are_measured_searched_and_verified(converted):
+    out, features = converted
+    assert verify(out).shape == features.shape
+    ids = [features.id(row) for row in range(len(features))]
+    whole = Features(features.codes.copy(), ids=ids, labels=features.labels)
+    found = [measure(each, parts=["structure"], progress=False).to_dict() for each in (features, whole)]
+    assert json.dumps(found[0]["columns"], default=str) == json.dumps(found[1]["columns"], default=str)
+    hits = search.Index.build(features).query(features.codes[[700]], k=3)
+    assert hits.rows[0, 0] == 700
+    assert codes_key(features) == journal(out).codes  # an index that is built in Python fits the folder
+
+
+def test_stored_zeros_are_not_reported_as_values(converted, embedding, digits):
+    _, features = converted
+    expected = embedding.transform(digits[0])
+    assert features.codes.nnz > expected.nnz  # zeros fill the last page of a part
+    assert (features.active == Features(expected).active).all()
+    for feature in range(64):
+        rows, values = features.column(feature)
+        assert values.all() and len(rows) == len(expected[:, [feature]].data)
+
+
+def test_shards_too_small_to_fill_a_page_are_joined_too(tmp_path, embedding, digits):
+    pattern = write_shards(tmp_path / "small", digits[0][:7], digits[1], [0, 1, 3, 7])
+    features = bulk.convert_shards(embedding, pattern, tmp_path / "small.features")
+    assert same_codes(features, embedding.transform(digits[0][:7]))
+
+
+def test_a_trained_model_embeds_shards_of_images(tmp_path):
+    import io
+
+    from PIL import Image
+
+    run = train(load_recipe("digits").replace(epochs=1, warmup_epochs=0), tmp_path / "run", progress=False)
+    pictures = np.random.default_rng(0).integers(0, 255, (40, 8, 8), dtype=np.uint8)
+    encoded = []
+    for picture in pictures:
+        Image.fromarray(picture).save(file := io.BytesIO(), "png")
+        encoded.append({"bytes": file.getvalue(), "path": None})
+    for i in range(2):
+        table = pa.table({"image": encoded[20 * i : 20 * i + 20], "label": np.arange(20) % 3})
+        pq.write_table(table, tmp_path / f"{i}.parquet")
+    features = bulk.convert_shards(str(run), str(tmp_path / "*.parquet"), tmp_path / "x.features")
+    one = load(run).embed(pictures)
+    assert features.shape == one.shape
+    assert abs(features.codes - sp.csr_array(one.codes)).max() < 1e-5
+
+
+def test_bad_input_names_what_is_wrong_and_leaves_nothing(tmp_path, embedding, digits, shards):
+    out = tmp_path / "x.features"
+    with pytest.raises(InputError, match="nothing-"):
+        bulk.convert_shards(embedding, str(tmp_path / "nothing-*"), out)
+    with pytest.raises(InputError, match="expected author"):
+        bulk.convert_shards(embedding, shards, out, texts="author")
+    with pytest.raises(InputError, match="whole numbers"):
+        bulk.convert_shards(embedding, shards, out, labels="text")
+    (tmp_path / "odd.parquet").write_text("no table")
+    with pytest.raises(InputError, match=r"odd\.parquet"):
+        bulk.convert_shards(embedding, str(tmp_path / "odd.parquet"), out)
+    assert not (out / "meta.json").exists()
+
+
+def test_a_part_that_was_cut_is_an_error(tmp_path, embedding, shards):
+    out = tmp_path / "x.features"
+    bulk.convert_shards(embedding, shards, out)
+    part = out / files_of(out)["data.1"]["file"]
+    with part.open("rb+") as file:
+        file.truncate(part.stat().st_size - 4096)
+    with pytest.raises(InputError, match=part.name):
+        Features.load(out)
+
+
+def test_earlier_features_are_replaced_only_if_asked(converted, embedding, shards):
+    out, _ = converted
+    with pytest.raises(InputError, match="overwrite"):
+        bulk.convert_shards(embedding, shards, out)
+    before = files_of(out)
+    bulk.convert_shards(embedding, shards, out, overwrite=True, **COLUMNS)
+    assert files_of(out) == before
+
+
+def test_the_stage_for_frames_lists_active_features(embedding, digits):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"vector": list(digits[0][:5])})
+    (found,) = bulk.encode_frames(embedding)([frame])
+    codes = embedding.transform(digits[0][:5])
+    assert [list(each) for each in found["features"]] == [list(row.indices) for row in codes]
+    assert np.allclose(found["values"][3], codes[[3]].data)
+
+
+def test_the_stage_for_ray_lists_active_features(embedding, digits):
+    found = bulk.Encode(embedding)(pa.table({"vector": list(digits[0][:5])}))
+    codes = embedding.transform(digits[0][:5])
+    assert found["features"].to_pylist()[2] == codes[[2]].indices.tolist()
+
+
+@pytest.fixture
+def many(tmp_path, digits):
+    """Twelve shards, so that a worker is still needed after another was killed."""
+    vectors, labels = np.tile(digits[0], (40, 1)), np.tile(digits[1], 40)
+    return write_shards(tmp_path / "many", vectors, labels, [*range(0, len(vectors), 6000), len(vectors)])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_ray_with_a_killed_worker_writes_the_same_files_as_one_process(tmp_path, embedding, many):
+    ray = pytest.importorskip("ray")
+    psutil = pytest.importorskip("psutil")
+    one = tmp_path / "one.features"
+    bulk.convert_shards(embedding, many, one, **COLUMNS)
+    killed = []
+
+    def kill_one():
+        while not killed:
+            for process in psutil.process_iter(["pid", "name", "cmdline"]):
+                title = " ".join(process.info["cmdline"] or [])
+                if (
+                    "ray::MapWorker" in title
+                    and "_RayStage" in title
+                    and list((tmp_path / "ray.features").glob("data-*"))
+                ):
+                    os.kill(process.info["pid"], signal.SIGKILL)
+                    killed.append(process.info["pid"])
+                    return
+            time.sleep(0.02)
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        threading.Thread(target=kill_one, daemon=True).start()
+        bulk.convert_with_ray(embedding, many, tmp_path / "ray.features", workers=2, **COLUMNS)
+        dataset = ray.data.read_parquet(sorted(map(str, (tmp_path / "many").iterdir()))[:1])
+        pool = ray.data.ActorPoolStrategy(size=1)
+        staged = dataset.map_batches(
+            bulk.Encode, fn_constructor_args=(embedding,), batch_format="pyarrow", compute=pool
+        )
+        rows = staged.sort("id").take(3)
+    finally:
+        ray.shutdown()
+    assert killed
+    for row in rows:
+        number = int(row["id"].removeprefix("digit-"))
+        assert row["features"].tolist() == Features.load(one).units[[number]].indices.tolist()
+    assert files_of(tmp_path / "ray.features") == files_of(one)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+def test_spark_writes_the_same_files_as_one_process(tmp_path, monkeypatch, embedding, shards):
+    sql = pytest.importorskip("pyspark.sql")
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    bulk.convert_shards(embedding, shards, tmp_path / "one.features", **COLUMNS)
+    builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
+    try:
+        bulk.convert_with_spark(embedding, shards, tmp_path / "spark.features", spark=spark, **COLUMNS)
+        frame = spark.read.parquet(str(Path(shards).parent / "000.parquet")).select("id", "vector")
+        schema = "id string, vector array<float>, features array<int>, values array<float>"
+        row = frame.limit(1).mapInPandas(bulk.encode_frames(embedding), schema).collect()[0]
+    finally:
+        spark.stop()
+    assert row["features"] == Features.load(tmp_path / "one.features").units[[0]].indices.tolist()
+    assert files_of(tmp_path / "spark.features") == files_of(tmp_path / "one.features")

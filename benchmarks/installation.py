@@ -49,7 +49,10 @@ def measure(wheel: Path, extra: str, folder: Path) -> tuple[int, float, float]:
     if not extra:
         with tempfile.TemporaryDirectory() as empty:
             outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-            subprocess.run([python, ROOT / "tests/core_only.py", empty], check=True, cwd=empty, env=outside)
+            command = [python, ROOT / "tests/core_only.py", empty]
+            tried = subprocess.run(command, cwd=empty, env=outside, capture_output=True, text=True)
+        if tried.returncode:
+            sys.exit(f"the core does not work alone: {tried.stderr[-2000:]}")
     return found
 
 

@@ -16,7 +16,7 @@ from nonneg.progress import progress_bar
 from nonneg.studies._held_out import Split, probe_held_out, split_rows
 
 _FACTORS = (0.25, 0.5, 1, 2)  # of the given sizes
-_PROBE, _NEIGHBOURS = 0.01, 0.05  # how far below the best figures a recommended size may be
+_PROBE, _NEIGHBOURS = 0.01, 0.1  # how far below the best figures a recommended size may be
 _COLOURS = ("#8a8f98", "#d9722b", "#3b7dd8", "#4c9f70", "#b5508f", "#8c6d31")
 _MARKERS = "osD^vP"
 
@@ -60,7 +60,7 @@ class Sizes:
     def recommended(self) -> Size:
         """The smallest size that is nearly as good as the best.
 
-        Of all sizes whose neighbours are at most 5 points, and whose probe at most 1 point below the best, the one
+        Of all sizes whose neighbours are at most 10 points, and whose probe is at most 1 point below the best, the one
         with the fewest bytes per row, and of these the one with the fewest features.
         """
         best = max(point.neighbours_kept for point in self.points)
@@ -127,7 +127,7 @@ class Sizes:
     def _notes(self) -> str:
         given, chosen = self.protocol, self.recommended
         raw = "" if self.raw_probe is None else f" The probe on the vectors themselves is {self.raw_probe:.1%}."
-        rule = "5 points of neighbours" + (" and 1 point of the probe" if self.raw_probe is not None else "")
+        rule = "10 points of neighbours" + (" and 1 point of the probe" if self.raw_probe is not None else "")
         fitted = f"Fitted on {given['train_rows']:,} rows, {given['max_iter']:,} steps each, and measured on"
         return (
             f"Recommended: --n-components {chosen.n_components} --max-active {chosen.max_active}, the fewest bytes"

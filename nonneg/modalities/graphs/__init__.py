@@ -2,8 +2,9 @@
 
 from nonneg.modalities.graphs._block_views import GraphViewConfig
 from nonneg.modalities.graphs._encoders import ENCODERS, GCN, NodeEncoder
-from nonneg.modalities.graphs._graph import Graph, GraphNodes, RawGraph, RawGraphs
+from nonneg.modalities.graphs._graph import Graph, GraphNodes
 from nonneg.modalities.graphs._modality import Nodes
+from nonneg.modalities.graphs._raw import RawGraph, RawGraphs
 from nonneg.modalities.graphs._views import ViewConfig
 from nonneg.modalities.graphs._whole import Graphs
 from nonneg.modalities.graphs.sources import open_graph, open_graphs

@@ -3,6 +3,7 @@
 import io
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ with needs_extra("images", "a picture of a graph"):
 _SIDE, _SCALE = 96, 2  # pixels; drawn larger and reduced, which smooths lines
 _MOST_NEIGHBOURS = 24
 _MOST_WORDS = 40
-_MOST_NODES = 100
+_MOST_NODES, _LAYOUT_STEPS = 100, 60
 _NO_LABEL = (150, 150, 150)
 # Okabe and Ito's colours, for colour-blind readers.
 _COLOURS = ((0, 114, 178), (230, 159, 0), (0, 158, 115), (204, 121, 167), (86, 180, 233), (213, 94, 0), (240, 228, 66))
@@ -84,18 +85,13 @@ class Drawer:
 def drawn_graph(graph: Graph) -> bytes:
     """Return a PNG of a small graph with dense attributes; of many nodes, the first ones are drawn.
 
-    Places are the two smoothest vectors over the graph, so that linked nodes lie near each other.
+    Linked nodes attract and all nodes repel each other (Fruchterman and Reingold, 1991), always with the same result.
     """
     count = min(graph.nodes, _MOST_NODES)
     rows, columns = graph.edges.rows.numpy(), graph.edges.columns.numpy()
     linked = (rows < count) & (columns < count) & (rows != columns)
     ends = np.stack((rows[linked], columns[linked]))
-    adjacency = np.zeros((count, count))
-    adjacency[ends[0], ends[1]] = adjacency[ends[1], ends[0]] = 1
-    smooth = np.linalg.eigh(np.diag(adjacency.sum(1)) - adjacency)[1][:, 1:3]
-    smooth = np.pad(smooth, ((0, 0), (0, 2 - smooth.shape[1])))
-    # Ranks instead of values spread nodes over the picture.
-    place = 0.1 + 0.8 * (0.5 * _ranks(smooth) + 0.5 * _unit(smooth))
+    place = 0.06 + 0.88 * _places(count, ends)
     side = _SIDE * _SCALE
     image = Image.new("RGB", (side, side), "white")
     draw = ImageDraw.Draw(image)
@@ -110,14 +106,26 @@ def drawn_graph(graph: Graph) -> bytes:
     return _png(image)
 
 
-def _unit(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    spread = np.ptp(values, axis=0)
-    scaled: npt.NDArray[np.float64] = (values - values.min(0)) / np.where(spread > 0, spread, 1)
-    return scaled
-
-
-def _ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    return values.argsort(0).argsort(0) / max(1, len(values) - 1)
+def _places(count: int, ends: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return places `(nodes, 2)` between 0 and 1."""
+    linked = np.zeros((count, count))
+    linked[ends[0], ends[1]] = linked[ends[1], ends[0]] = 1
+    # The start: the two smoothest vectors over the graph, along which linked nodes lie near each other.
+    place = np.zeros((count, 2))
+    smooth = np.linalg.eigh(np.diag(linked.sum(1)) - linked)[1][:, 1:3]
+    place[:, : smooth.shape[1]] = smooth
+    place += 0.01 * np.random.default_rng(0).normal(size=place.shape)  # equal nodes could not repel each other
+    distance = 1 / np.sqrt(count)
+    for step in np.linspace(0.1, 0.005, _LAYOUT_STEPS):
+        apart = place[:, None] - place
+        length = np.maximum(np.linalg.norm(apart, axis=2), 1e-3)
+        force = (apart * (distance**2 / length**2 - linked * length / distance)[..., None]).sum(1)
+        force -= 0.5 * place  # parts that are not linked stay in the picture
+        size = np.maximum(np.linalg.norm(force, axis=1, keepdims=True), 1e-9)
+        place = place + force / size * np.minimum(size, step)
+    place -= place.min(0)
+    result: npt.NDArray[np.float64] = place / max(float(place.max()), 1e-9)
+    return result
 
 
 def _png(image: Image.Image) -> bytes:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nonneg.modalities.graphs._graph import RawGraph
+from nonneg.modalities.graphs._raw import RawGraph
 
 _PAPERS = 1200
 _CITED = 4  # papers that each paper cites

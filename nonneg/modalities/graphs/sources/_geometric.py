@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from nonneg.errors import InputError
-from nonneg.modalities.graphs._graph import RawGraph
+from nonneg.modalities.graphs._raw import RawGraph
 
 _MASKS = ("train_mask", "val_mask", "test_mask")
 

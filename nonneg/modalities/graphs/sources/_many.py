@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
-from nonneg.modalities.graphs._graph import RawGraph, RawGraphs
+from nonneg.modalities.graphs._raw import RawGraph, RawGraphs
 from nonneg.modalities.graphs.sources._geometric import from_geometric
 
 _INDICATOR = "_graph_indicator.txt"

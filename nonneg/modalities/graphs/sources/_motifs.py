@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nonneg.modalities.graphs._graph import RawGraph, RawGraphs
+from nonneg.modalities.graphs._raw import RawGraph, RawGraphs
 from nonneg.modalities.graphs.sources._many import joined
 
 _GRAPHS = 400

@@ -12,7 +12,7 @@ from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.labels import label_numbers
 from nonneg.messages import one_line
-from nonneg.modalities.graphs._graph import RawGraph
+from nonneg.modalities.graphs._raw import RawGraph
 
 _PARTS = ("data", "indices", "indptr", "shape")
 _MASKS = ("train_mask", "val_mask", "test_mask")

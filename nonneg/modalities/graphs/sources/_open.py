@@ -6,7 +6,7 @@ from typing import Any
 
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
-from nonneg.modalities.graphs._graph import RawGraph, RawGraphs
+from nonneg.modalities.graphs._raw import RawGraph, RawGraphs
 from nonneg.modalities.graphs.sources._generated import citations
 from nonneg.modalities.graphs.sources._geometric import from_geometric, is_geometric
 from nonneg.modalities.graphs.sources._many import from_geometric_graphs, from_text, from_tu, tu_prefix

@@ -13,7 +13,7 @@ from nonneg.durable import check_regular_file, read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.labels import label_numbers
 from nonneg.messages import one_line
-from nonneg.modalities.graphs._graph import RawGraph
+from nonneg.modalities.graphs._raw import RawGraph
 
 SUFFIXES = (".csv", ".parquet")
 _SPLITS = {"train": 0, "val": 1, "validation": 1, "test": 2}

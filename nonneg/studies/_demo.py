@@ -134,7 +134,9 @@ def _measure_pairs(name: str, run: Path, config: TrainConfig, folder: Path) -> O
     test, every = (config.modality.open(config.data, split) for split in ("test", "all"))
     measured = measure_pairs(model, test, every, most_active=round(config.share * config.features))
     measured.shown.save(folder / f"{name.lower()}.features")
-    words = {feature: {"words": found.name} for feature, found in suggest_names(measured.shown).items()}
+    # Features that are active on every picture have no words of their own.
+    named = suggest_names(measured.shown) if measured.figures["sparsity"] > 0 else {}
+    words = {feature: {"words": found.name} for feature, found in named.items()}
     figures = {**measured.figures, "seconds": _seconds(run)}
     return Outcome(name, run, measured.features, figures, words, {}, found_by_words(model, measured.features))
 

@@ -275,3 +275,9 @@ def test_the_best_of_several_labels_that_share_a_word_with_a_name_scores_it():
     explorer = open_explorer([Features(codes, labels=labels, label_names=names, names={0: "frogs"})])
     found = explorer.feature(0, 0).name_score
     assert found is not None and found.score == 1 and "tree frog" in found.criterion
+
+
+def test_a_feature_of_pairs_says_how_far_partners_agree():
+    features = Features(np.eye(2, dtype=np.float32)).with_provenance({"agreement": {"auc": [0.875, None]}})
+    rows = open_explorer([features]).table(0).rows
+    assert [row.agreement for row in rows] == [0.875, None]

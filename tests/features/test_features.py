@@ -173,3 +173,11 @@ def test_columns_of_a_model_that_cannot_be_are_an_error(columns):
     features = Features(np.eye(3, dtype=np.float32), provenance={"columns": columns})
     with pytest.raises(InputError, match="columns"):
         _ = features.model_columns
+
+
+def test_agreement_of_partners_follows_the_columns():
+    features = Features(np.eye(3, dtype=np.float32)).with_provenance({"agreement": {"auc": [0.9, None, 0.6]}})
+    assert features.agreement[[0, 2]].tolist() == [0.9, 0.6] and np.isnan(features.agreement[1])
+    assert features.with_columns([2, -1, 0]).agreement[[0, 2]].tolist() == [0.6, 0.9]
+    assert np.isnan(features.with_columns([2, -1]).agreement[1])
+    assert Features(np.eye(3, dtype=np.float32)).agreement is None

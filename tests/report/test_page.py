@@ -10,7 +10,7 @@ from PIL import Image
 
 from nonneg import Features, metrics
 from nonneg.errors import InputError
-from nonneg.report import Side, Table, write_report
+from nonneg.report import Search, Side, Table, picture_of, write_report
 
 LOG = [{"epoch": 1, "loss": 2.0, "sparsity": 0.1}, {"epoch": 2, "loss": 1.0, "sparsity": 0.5}]
 
@@ -97,3 +97,16 @@ def test_texts_are_shown_instead_of_images(codes, tmp_path):
     first = int(re.search(r"<b>feature (\d+)</b>", text)[1])
     assert [int(row) for _, _, row in shown[:10]] == list(strongest[:, first])
     assert "<img" not in text
+
+
+def test_searches_show_the_pictures_that_words_find(codes, tmp_path):
+    shown = features(codes, texts=[f"name {row}, a word" for row in range(len(codes))])
+    table = Table(("one",), (("sparsity", ("0.5",), "share of zeros"),))
+    found = [Search("red animal", {"one": [picture_of(shown, row) for row in (7, 3)]})]
+    write_report(tmp_path / "r.html", "T", "L", [Side("one", "", shown, LOG, {})], table, {}, found)
+    text = (tmp_path / "r.html").read_text()
+    row = re.search(r"red animal</th>(.*?)</tr>", text, re.DOTALL)[1]
+    assert re.findall(r'title="(.*?)"', row) == ["name 7", "name 3"]
+    encoded = re.findall(r"base64,(.*?)\"", row)
+    assert [base64.b64decode(each) for each in encoded] == [picture(7), picture(3)]
+    assert '<ul class="texts">' not in text  # features with pictures show these, although they have texts, too

@@ -98,7 +98,7 @@ export async function featurePage({ set, overview, number }) {
           mostCommonLabel(page)),
         typeof row.agreement === "number" && element("p", {
           title: "The chance that a sample whose partner has this feature has a larger value than one whose partner lacks it. 50% is chance.",
-        }, `It agrees with the samples' partners in ${percent(row.agreement)} of comparisons`,
+        }, `The two sides of the pairs agree on it in ${percent(row.agreement)} of comparisons`,
         row.agreement >= 0.8 ? ": trustworthy." : row.agreement >= 0.65 ? ": fair." : ": do not rely on it."),
         live && page.figures.map((one) => element("p", {},
           `${one.title[0].toUpperCase()}${one.title.slice(1)}: ${percent(one.value)} (chance: ${percent(one.chance)}).`)),

@@ -153,3 +153,24 @@ def test_emoji_are_kept_aside_with_the_pictures_of_both_vendors():
     assert pictures.shape[1:] == (64, 64, 3) and np.unique(pictures[0]).size > 10
     row = list(every.samples.sources[1].ids).index("1f98a")
     assert every.samples.sources[1].samples.texts[row].startswith("fox, animal")
+
+
+class Dataset:
+    """A dataset as Hugging Face's library opens it: rows by number, columns by name."""
+
+    def __init__(self, columns):
+        self.columns, self.column_names = columns, list(columns)
+
+    def __len__(self):
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, key):
+        return self.columns[key] if isinstance(key, str) else {name: self.columns[name][key] for name in self.columns}
+
+
+def test_a_dataset_has_images_and_texts(folder):
+    images = [{"bytes": encoded(folder / path), "path": None} for path in COLOURS]
+    source = Pairs().open(Dataset({"image": images, "caption": ["red", "green", "red"]}), progress=False)
+    assert source.samples.groups.tolist() == [0, 1, 0]  # the same text
+    with pytest.raises(InputError, match="label, image"):
+        Pairs().open(Dataset({"label": [1, 2, 3], "image": images}), progress=False)

@@ -1,10 +1,14 @@
 """Pairs from training to search: the same guarantees as for one modality."""
 
 import csv
+import importlib.util
 import json
+import os
 import signal
+import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +28,10 @@ from nonneg.search import Query, find
 from nonneg.training import TrainConfig, read_log, train
 
 pytest.importorskip("tokenizers")
+SCRIPT = Path(__file__).parent / "two_processes.py"
+spec = importlib.util.spec_from_file_location("two_processes_pairs", SCRIPT)
+script = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(script)
 COLOURS = {"red": (200, 30, 30), "green": (30, 160, 40), "blue": (40, 60, 210), "grey": (128, 128, 128)}
 SIDES = ("left", "right")
 MODALITY = Pairs(
@@ -118,6 +126,19 @@ def test_partners_of_a_group_are_not_negatives(loss, folder):
     first = read_log(train(config, folder / f"{loss}-grouped", source=alone, progress=False))[0]["loss"]
     second = read_log(train(config, folder / f"{loss}-plain", source=pair_source(images, texts), progress=False))
     assert first < second[0]["loss"]
+
+
+def test_two_processes_end_with_the_weights_of_one(tmp_path):
+    script.train_both(tmp_path / "one")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(SCRIPT)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*torchrun, str(tmp_path / "two")], capture_output=True, text=True, timeout=200, env=environment
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for loss in ("info_nce", "spectral"):
+        one, two = (load_file(tmp_path / name / loss / "model" / "model.safetensors") for name in ("one", "two"))
+        assert max(float((one[key].double() - two[key].double()).abs().max()) for key in one) < 1e-6, loss
 
 
 def test_texts_can_be_paired_with_texts(tmp_path):

@@ -1,5 +1,6 @@
 """Codes of new samples, made by the model of a run of `nonneg train` or `nonneg convert`."""
 
+import importlib
 import threading
 from collections.abc import Sequence
 from functools import cached_property
@@ -29,12 +30,15 @@ def encoder_for(
         run: the run that made the features: a run of `nonneg train` or `nonneg convert`; the folder of its model or
             `hub:owner/name` work as well.
         sentence_model: the sentence-transformers model that made the vectors of a run of `nonneg convert`; with it
-            the encoder takes texts instead of vectors. By default the one that the features record, if any.
+            the encoder takes texts instead of vectors. By default the one that the features record, if it is on
+            this machine.
         use_recorded: if false, a recorded sentence model is not used, so that the encoder takes vectors.
     """
     described = _description(run)
-    recorded = features.provenance.get("sentence_model")
-    sentence_model = sentence_model or (recorded if isinstance(recorded, str) and use_recorded else None)
+    recorded = recorded_sentence_model(features)
+    # Features may come from strangers: what they name is used if it is on this machine, but never fetched.
+    if sentence_model is None and use_recorded and recorded is not None and _is_local(recorded):
+        sentence_model = recorded
     if "encoder" in described:
         is_encoder = features.layer == "encoder" or described.get("projector_depth") == 0
         width = described.get("encoder_width" if is_encoder else "features")  # None or 0: known once it is loaded
@@ -51,6 +55,24 @@ def encoder_for(
     if isinstance(width, int) and width:
         _check_width(features, width, str(run))
     return Encoder(features, str(run), kind, is_trained="encoder" in described, sentence_model=sentence_model)
+
+
+def recorded_sentence_model(features: Features) -> str | None:
+    """Return the name of the sentence model that made the vectors, if the features record it."""
+    recorded = features.provenance.get("sentence_model")
+    return recorded if isinstance(recorded, str) else None
+
+
+def _is_local(sentence_model: str) -> bool:
+    """Whether a sentence model is a folder or in the cache of the hub's client."""
+    if Path(sentence_model).is_dir():
+        return True
+    try:
+        hub = importlib.import_module("huggingface_hub")
+        names = (sentence_model, f"sentence-transformers/{sentence_model}")
+        return any(isinstance(hub.try_to_load_from_cache(name, "modules.json"), str) for name in names)
+    except Exception:  # no such package, or a name that the hub does not allow
+        return False
 
 
 def select_columns(codes: Any, features: Features, model: str = "the model") -> Any:

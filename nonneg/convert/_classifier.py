@@ -306,9 +306,9 @@ class NonNegativeClassifier(ClassifierMixin, Pretrained, BaseEstimator):  # type
         classes = _restored_labels(config["classes"], np.dtype(config["dtype"]))
         features = embedding.head_.weight.shape[0]
         fitted = tensors.pop("fitted", torch.zeros(0, dtype=torch.int64))  # older classifiers have none
+        check_tensors(tensors, {"coef": (len(classes), features), "intercept": (len(classes),)})
         if fitted.ndim != 1 or fitted.dtype != torch.int64:
             raise ValueError("fitted is not a list of numbers")
-        check_tensors(tensors, {"coef": (len(classes), features), "intercept": (len(classes),)})
         if bool((tensors["coef"] < 0).any()):
             raise ValueError("coef has negative entries")
         names = {int(feature): name for feature, name in config["feature_names"].items()}

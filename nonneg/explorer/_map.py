@@ -53,8 +53,15 @@ def _t_sne(points: Array) -> Array:
     from sklearn.manifold import TSNE
 
     perplexity = min(30.0, (len(points) - 1) / 3)
+    centred = points[:, :2] - points[:, :2].mean(axis=0)
+    # With all samples in one place, scikit-learn's own start would be 0 / 0; the noise keeps samples apart.
+    start = np.random.default_rng(0).normal(0, 1e-5, (len(points), 2))
+    start[:, : centred.shape[1]] += 1e-4 * centred / max(float(centred.std()), 1e-9)
+    if np.ptp(points, axis=0).max() < 1e-6:
+        return start
     # On unit rows, Euclidean neighbours are those by cosine, and scikit-learn finds them faster.
-    return np.asarray(TSNE(2, perplexity=perplexity, init="pca", random_state=0).fit_transform(points))
+    found = TSNE(2, perplexity=perplexity, init=start.astype(np.float32), random_state=0).fit_transform(points)
+    return np.asarray(found)
 
 
 def _interpolated(points: Array, chosen: Array, placed: Array, generator: Any) -> Array:

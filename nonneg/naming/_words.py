@@ -70,7 +70,9 @@ class Vocabulary:
             for match in _WORD.finditer(text):
                 before = text[max(0, match.start() - 2) : match.start()].strip()
                 # The first word of a sentence is capitalised whatever it is.
-                weight = 1 if not match.start() or (before in _SENTENCE_END and before) else 100
+                weight = 1 if not match.start() or (before and before[-1] in _SENTENCE_END) else 100
+                # Headlines and datelines are in capitals; what is an abbreviation is so everywhere.
+                weight = max(1, weight // 3) if match[0].isupper() else weight
                 written[fold(match[0])][match[0]] += weight
                 written[f"{fold(previous)} {fold(match[0])}"][f"{previous} {match[0]}"] += weight
                 previous = match[0]

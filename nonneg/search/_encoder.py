@@ -1,5 +1,6 @@
 """Codes of new samples, made by the model of a run of `nonneg train` or `nonneg convert`."""
 
+import importlib
 import threading
 from collections.abc import Sequence
 from functools import cached_property
@@ -34,13 +35,16 @@ def encoder_for(
         run: the run that made the features: a run of `nonneg train` or `nonneg convert`; the folder of its model or
             `hub:owner/name` work as well.
         sentence_model: the sentence-transformers model that made the vectors of a run of `nonneg convert`; with it
-            the encoder takes texts instead of vectors. By default the one that the features record, if any.
+            the encoder takes texts instead of vectors. By default the one that the features record, if it is on
+            this machine.
         kind: for a run trained on pairs, what the encoder is to take, such as "image"; by default the second side.
         use_recorded: if false, a recorded sentence model is not used, so that the encoder takes vectors.
     """
     described = _description(run)
-    recorded = features.provenance.get("sentence_model")
-    sentence_model = sentence_model or (recorded if isinstance(recorded, str) and use_recorded else None)
+    recorded = recorded_sentence_model(features)
+    # Features may come from strangers: what they name is used if it is on this machine, but never fetched.
+    if sentence_model is None and use_recorded and recorded is not None and _is_local(recorded):
+        sentence_model = recorded
     side = ""
     if "encoder" in described:
         is_encoder = features.layer == "encoder" or described.get("projector_depth") == 0
@@ -70,6 +74,24 @@ def _side(pairs: Any, kind: str | None) -> tuple[str, str]:
     kinds = [str(table.get("name") if isinstance(table, dict) else "").removesuffix("s") for table in tables]
     place = kinds.index(kind) if kind in kinds else 1
     return ("first", "second")[place] if kinds[0] == kinds[1] else kinds[place], kinds[place]
+
+
+def recorded_sentence_model(features: Features) -> str | None:
+    """Return the name of the sentence model that made the vectors, if the features record it."""
+    recorded = features.provenance.get("sentence_model")
+    return recorded if isinstance(recorded, str) else None
+
+
+def _is_local(sentence_model: str) -> bool:
+    """Whether a sentence model is a folder or in the cache of the hub's client."""
+    if Path(sentence_model).is_dir():
+        return True
+    try:
+        hub = importlib.import_module("huggingface_hub")
+        names = (sentence_model, f"sentence-transformers/{sentence_model}")
+        return any(isinstance(hub.try_to_load_from_cache(name, "modules.json"), str) for name in names)
+    except Exception:  # no such package, or a name that the hub does not allow
+        return False
 
 
 def select_columns(codes: Any, features: Features, model: str = "the model") -> Any:

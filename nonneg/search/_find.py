@@ -14,7 +14,7 @@ from nonneg.errors import InputError
 from nonneg.features import Features
 from nonneg.messages import escaped
 from nonneg.payload import Array
-from nonneg.search._encoder import Encoder, encoder_for
+from nonneg.search._encoder import Encoder, encoder_for, recorded_sentence_model
 from nonneg.search._engine import Where
 from nonneg.search._index import Contribution, Index
 from nonneg.search._query import Feature, Query, numbered
@@ -152,7 +152,9 @@ def _encoder(features: Features, kind: str, run: str | Path | None, sentence_mod
         raise InputError(f"{kind} is given without a run to encode it, expected the run that made the features")
     encoder = encoder_for(features, run, sentence_model, kind, use_recorded=kind in ("text", "sample"))
     if kind not in (encoder.kind, "sample"):
-        hint = ", or a text and its sentence model" if encoder.kind == "vector" else ""
+        recorded = recorded_sentence_model(features)
+        name = f" (the features record {recorded})" if recorded else ""
+        hint = f", or a text and its sentence model{name}" if encoder.kind == "vector" else ""
         raise InputError(f"{kind} is given, but {run} encodes a new {encoder.kind}, expected one{hint}")
     return encoder
 

@@ -42,6 +42,12 @@ def test_similar_samples_are_close_on_a_map_that_is_computed_once(topics, tmp_pa
     assert open_explorer([folder]).map(0) == found and (folder / "map.json").stat().st_mtime_ns == changed
 
 
+@pytest.mark.parametrize("codes", [np.ones((30, 3)), np.ones((30, 1)), np.zeros((30, 4)), np.eye(30)[:, :2], np.eye(3)])
+def test_any_codes_have_a_map(codes):
+    positions = numbers(open_explorer([Features(codes.astype(np.float32))]).map(0).positions, "<u2")
+    assert len(positions) == 2 * len(codes) and len(set(map(tuple, positions.reshape(-1, 2).tolist()))) == len(codes)
+
+
 def test_a_map_is_coloured_by_the_strength_of_a_feature(topics):
     found = open_explorer([topics]).map_colours(0, 1)
     values = numbers(found.values, np.uint8)

@@ -186,6 +186,7 @@ def many(tmp_path, digits):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_ray_with_a_killed_worker_writes_the_same_files_as_one_process(tmp_path, embedding, many):
     ray = pytest.importorskip("ray")
@@ -223,11 +224,12 @@ def test_ray_with_a_killed_worker_writes_the_same_files_as_one_process(tmp_path,
     assert killed
     for row in rows:
         number = int(row["id"].removeprefix("digit-"))
-        assert row["features"].tolist() == Features.load(one).units[[number]].indices.tolist()
+        assert list(row["features"]) == Features.load(one).units[[number]].indices.tolist()
     assert files_of(tmp_path / "ray.features") == files_of(one)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 def test_spark_writes_the_same_files_as_one_process(tmp_path, monkeypatch, embedding, shards):
     sql = pytest.importorskip("pyspark.sql")

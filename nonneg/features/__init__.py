@@ -5,7 +5,7 @@ from nonneg.features._checks import sample_column
 from nonneg.features._features import Features
 from nonneg.features._find import find_features
 from nonneg.features._load import journal, verify
-from nonneg.features._meta import check_writable, is_features
+from nonneg.features._meta import check_writable, is_features, remove_leftovers
 from nonneg.features._names import NameJournal, Naming
 from nonneg.features._parts import Part, commit_parts, write_part
 from nonneg.features._save import codes_key
@@ -22,6 +22,7 @@ __all__ = [
     "find_features",
     "is_features",
     "journal",
+    "remove_leftovers",
     "sample_column",
     "verify",
     "write_part",

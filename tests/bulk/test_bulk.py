@@ -141,7 +141,12 @@ def test_bad_input_names_what_is_wrong_and_leaves_nothing(tmp_path, embedding, d
     (tmp_path / "odd.parquet").write_text("no table")
     with pytest.raises(InputError, match=r"odd\.parquet"):
         bulk.convert_shards(embedding, str(tmp_path / "odd.parquet"), out)
-    assert not (out / "meta.json").exists()
+    with pytest.raises(InputError, match="author is not a column"):
+        bulk.convert_shards(embedding, shards, out, author="text")
+    narrow = write_shards(tmp_path / "narrow", digits[0][:9, :5], digits[1], [0, 9])
+    with pytest.raises(InputError, match=r"narrow.*64"):
+        bulk.convert_shards(embedding, [str(Path(shards).parent / "000.parquet"), narrow.replace("*", "000")], out)
+    assert not out.exists()
 
 
 def test_a_part_that_was_cut_is_an_error(tmp_path, embedding, shards):

@@ -11,7 +11,7 @@ from nonneg.cli import main
 
 # A line of `nonneg --help` that begins with the name of a command, in a box or not.
 _NAME = re.compile(r"^[│|\s•]*([a-z]+)\s{2,}[^│|\s]", re.MULTILINE)
-_WIDTH = "100"
+_WIDTH = "88"
 
 
 def command_reference() -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from nonneg.convert import NonNegativeEmbedding
 from nonneg.durable import folder_lock
 from nonneg.errors import InputError
 from nonneg.extras import import_extra
-from nonneg.features import Features, Part, check_writable, commit_parts
+from nonneg.features import Features, Part, check_writable, commit_parts, remove_leftovers
 
 Model = NonNegativeEmbedding | str | Path
 
@@ -81,14 +81,21 @@ def convert_with_spark(
 
 
 class _WriteShard:
-    """Writes a shard and returns its number and its part; both as JSON, which every engine can carry."""
+    """Writes a shard and returns its number and its part, or a sentence that says what is wrong with it.
+
+    Tasks and results are JSON, which every engine can carry. An engine would repeat a task that raises an error.
+    """
 
     def __init__(self, transformer: Transformer, folder: Path, index_bytes: int) -> None:
         self._transformer, self._folder, self._index_bytes = transformer, folder, index_bytes
 
     def __call__(self, task: str) -> str:
         number, shard = json.loads(task)
-        return json.dumps([number, asdict(self._transformer.write(Shard(**shard), self._folder, self._index_bytes))])
+        try:
+            written = self._transformer.write(Shard(**shard), self._folder, self._index_bytes)
+        except InputError as error:
+            return json.dumps([number, str(error)])
+        return json.dumps([number, asdict(written)])
 
 
 class _RayStage:
@@ -110,6 +117,8 @@ def _convert(
     paths = sorted(glob(shards)) if isinstance(shards, str) else list(shards)  # noqa: PTH207, a pattern may be absolute
     if not paths:
         raise InputError(f"shards: {shards!r} matches no file, expected Parquet files")
+    if unknown := set(columns) - {field.name for field in fields(Shard)[1:]}:
+        raise InputError(f"{min(unknown)} is not a column to choose, expected vectors, ids, labels or texts")
     chosen = [Shard(str(Path(path).resolve()), **columns) for path in paths]
     folder = Path(out).resolve()
     check_writable(folder, overwrite)
@@ -118,12 +127,17 @@ def _convert(
     with folder_lock(folder):
         check_writable(folder, overwrite)
         tasks = [json.dumps([number, asdict(shard)]) for number, shard in enumerate(chosen)]
-        written = dict(map(json.loads, distribute(_WriteShard(transformer, folder, index_bytes), tasks)))
-        parts = [_part(**written[number]) for number in range(len(chosen))]
-        provenance = {"source": [Path(path).name for path in paths], "run": Path(transformer.name).name}
-        return commit_parts(folder, parts, {**provenance, "layer": "projector"})
+        try:
+            written = dict(map(json.loads, distribute(_WriteShard(transformer, folder, index_bytes), tasks)))
+            parts = [_part(written[number]) for number in range(len(chosen))]
+            provenance = {"source": [Path(path).name for path in paths], "run": Path(transformer.name).name}
+            return commit_parts(folder, parts, {**provenance, "layer": "projector"})
+        finally:
+            remove_leftovers(folder)
 
 
-def _part(shape: list[int], label_names: list[str], files: dict[str, Any]) -> Part:
-    rows, features = shape
-    return Part((rows, features), tuple(label_names), files)
+def _part(written: dict[str, Any] | str) -> Part:
+    if isinstance(written, str):
+        raise InputError(written)
+    rows, features = written["shape"]
+    return Part((rows, features), tuple(written["label_names"]), written["files"])

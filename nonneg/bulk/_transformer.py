@@ -14,6 +14,7 @@ from nonneg.convert import NonNegativeEmbedding
 from nonneg.durable import read_object
 from nonneg.errors import InputError
 from nonneg.features import Features, Part, write_part
+from nonneg.messages import one_line
 from nonneg.models import load
 from nonneg.tables import arrow_vectors
 
@@ -93,7 +94,10 @@ class Transformer:
             raise InputError(f"{shard.path} has the columns {', '.join(file.schema_arrow.names)}, expected {absent[0]}")
         codes, tables = [], []
         for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=[shard.vectors, *others]):
-            codes.append(self.codes(batch.column(shard.vectors)))
+            try:
+                codes.append(self.codes(batch.column(shard.vectors)))
+            except ValueError as error:  # also of scikit-learn: another width, NaN
+                raise InputError(f"{shard.path}: {one_line(error)}") from error
             tables.append(batch.select(others))
         if not codes:
             raise InputError(f"{shard.path} has no rows, expected at least one")

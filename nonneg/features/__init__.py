@@ -6,7 +6,7 @@ from nonneg.features._features import Features
 from nonneg.features._find import find_features
 from nonneg.features._frames import frame_of
 from nonneg.features._load import journal, verify
-from nonneg.features._meta import check_writable, is_features
+from nonneg.features._meta import check_writable, is_features, remove_leftovers
 from nonneg.features._names import NameJournal, Naming
 from nonneg.features._parts import Part, commit_parts, write_part
 from nonneg.features._save import codes_key
@@ -28,6 +28,7 @@ __all__ = [
     "is_features",
     "journal",
     "read_map",
+    "remove_leftovers",
     "sample_column",
     "verify",
     "write_map",

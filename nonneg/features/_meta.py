@@ -68,3 +68,5 @@ def is_features(path: str | Path) -> bool:
 
 check_writable = Meta.check_writable
 """Check that features may be saved in a folder, for callers that compute them afterwards."""
+remove_leftovers = Meta.remove_leftovers
+"""Remove the files in a folder of features that do not belong to what was last saved there."""

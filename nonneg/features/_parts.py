@@ -88,7 +88,6 @@ def commit_parts(folder: Path, parts: Sequence[Part], provenance: dict[str, Any]
         labels = [open_array(folder, part.files["labels"], ("int64",), part.shape[:1]) for part in parts]
         files["labels"] = write_array(folder, "labels", np.concatenate(labels))
     Meta("csr", (rows, first.shape[1]), first.label_names, provenance, files).commit(folder)
-    Meta.remove_leftovers(folder)
     return Features.load(folder)
 
 

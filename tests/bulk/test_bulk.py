@@ -141,7 +141,12 @@ def test_bad_input_names_what_is_wrong_and_leaves_nothing(tmp_path, embedding, d
     (tmp_path / "odd.parquet").write_text("no table")
     with pytest.raises(InputError, match=r"odd\.parquet"):
         bulk.convert_shards(embedding, str(tmp_path / "odd.parquet"), out)
-    assert not (out / "meta.json").exists()
+    with pytest.raises(InputError, match="author is not a column"):
+        bulk.convert_shards(embedding, shards, out, author="text")
+    narrow = write_shards(tmp_path / "narrow", digits[0][:9, :5], digits[1], [0, 9])
+    with pytest.raises(InputError, match=r"narrow.*64"):
+        bulk.convert_shards(embedding, [str(Path(shards).parent / "000.parquet"), narrow.replace("*", "000")], out)
+    assert not out.exists()
 
 
 def test_a_part_that_was_cut_is_an_error(tmp_path, embedding, shards):
@@ -186,6 +191,7 @@ def many(tmp_path, digits):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_ray_with_a_killed_worker_writes_the_same_files_as_one_process(tmp_path, embedding, many):
     ray = pytest.importorskip("ray")
@@ -223,11 +229,12 @@ def test_ray_with_a_killed_worker_writes_the_same_files_as_one_process(tmp_path,
     assert killed
     for row in rows:
         number = int(row["id"].removeprefix("digit-"))
-        assert row["features"].tolist() == Features.load(one).units[[number]].indices.tolist()
+        assert list(row["features"]) == Features.load(one).units[[number]].indices.tolist()
     assert files_of(tmp_path / "ray.features") == files_of(one)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 def test_spark_writes_the_same_files_as_one_process(tmp_path, monkeypatch, embedding, shards):
     sql = pytest.importorskip("pyspark.sql")

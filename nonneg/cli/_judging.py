@@ -67,7 +67,6 @@ def measure(
     from nonneg.trials import PARTS, USUAL_PARTS
     from nonneg.trials import measure as run_measure
 
-    asked = PARTS if "all" in parts else parts or USUAL_PARTS
     if out is not None:
         require_table(out)
     found = run_measure(
@@ -76,7 +75,7 @@ def measure(
         labels=labels,
         train_labels=train_labels,
         data=data,
-        parts=asked,
+        parts=PARTS if "all" in parts else parts or USUAL_PARTS,
         transfer_to=transfer_to,
         shifted_to=shifted_to,
         names=names,

@@ -120,9 +120,7 @@ def convert(
 ) -> None:
     """Turn existing vectors into sparse non-negative codes. An unfinished run is resumed.
 
-    Files are given as a path, or as path:name if a file holds several arrays or columns (news.npz:title).
-
-    For example:
+    A file is a path, or path:name if it holds several arrays or columns (news.npz:title). For example:
         nonneg convert news.npz:description --labels news.npz:label --texts news.csv:text --out runs/news
 
     Args:
@@ -135,41 +133,31 @@ def convert(
         media: a folder of images, named by the ids, or as many as there are rows, in the order of their names.
         label_names: the names of the labels, in their sorted order: --label-names World Sports Business Sci/Tech.
         sentence_model: the sentence model that made the vectors; recorded, so that new texts can be encoded later.
-        out: the run's folder; by default runs/ and the name of the vectors. Features are written next to it. With
-            --sweep a .png, .svg or .pdf file for the picture.
+        out: the run's folder, with the features next to it; with --sweep, a .png, .svg or .pdf file.
         seed: seed of the start, the order of the rows and the noise.
         classify: also fit a classifier on the codes and labels; nonneg explore then shows its predictions.
         overwrite: replace an earlier run and its features.
         compare: write nothing; print a table that compares this with other methods on the same held-out rows.
-        sweep: write no run; fit a quarter, half, once and twice --n-components and --max-active, print what each size
-            costs and brings on held-out rows, and recommend one.
+        sweep: write no run; print what other sizes cost and bring on held-out rows, and recommend one.
         seeds: with --compare: number of seeds, from --seed on.
         train_rows: with --compare or --sweep: number of rows to fit on; by default 80%.
     """
     require_seed(seed)
     require_paths((vectors, pairs, labels, ids, texts, media))
-    for option, is_given in (("--supervised", options.supervised), ("--classify", classify)):
-        if is_given and labels is None:
-            raise InputError(f"{option} is given without --labels, expected one label per row")
-    if options.supervised and pairs is not None:
-        raise InputError("--supervised is given with --pairs, expected only one of them")
-    files: dict[str, Any] = {"pairs": pairs, "labels": labels}
-    writing: dict[str, Any] = {"ids": ids, "texts": texts, "media": media, "out": out}
-    writing |= {"label_names": label_names or None, "sentence_model": sentence_model}
-    writing |= {"classify": classify or None, "overwrite": overwrite or None}
+    _check_uses_of_labels(options.supervised, classify, labels, pairs)
     if compare and sweep:
         raise InputError("--compare and --sweep are both given, expected one of them")
+    reject_options({"--seeds": None if compare or seeds == 1 else seeds}, "with --compare")
+    files: dict[str, Any] = {"pairs": pairs, "labels": labels}
+    writing: dict[str, Any] = {"ids": ids, "texts": texts, "media": media, "out": out, "sentence_model": sentence_model}
+    writing |= {"label_names": label_names or None, "classify": classify or None, "overwrite": overwrite or None}
     if sweep:
-        plotting = {name: writing.pop(name) for name in ("out", "overwrite")}
-        reject_options(_flags(writing | {"pairs": pairs}), "without --sweep")
-        reject_options({"--seeds": None if seeds == 1 else seeds}, "with --compare")
-        _sweep(vectors, labels, plotting, options, seed, train_rows)
+        _sweep(vectors, labels, writing | {"pairs": pairs}, options, seed, train_rows)
     elif compare:
         reject_options(_flags(writing), "without --compare")
         _compare(vectors, files, options, range(seed, seed + seeds), train_rows)
     else:
-        unused = {"--seeds": None if seeds == 1 else seeds, "--train-rows": train_rows}
-        reject_options(unused, "with --compare or --sweep")
+        reject_options({"--train-rows": train_rows}, "with --compare or --sweep")
         _convert(vectors, files | {name: value for name, value in writing.items() if value}, options, seed)
 
 
@@ -191,18 +179,27 @@ def _compare(vectors: str, files: dict[str, Any], options: Any, seeds: range, tr
     print_result(compare_files(vectors, **files, embedding=embedding, seeds=seeds, train_rows=train_rows))
 
 
+def _check_uses_of_labels(supervised: bool, classify: bool, labels: str | None, pairs: str | None) -> None:
+    for option, is_given in (("--supervised", supervised), ("--classify", classify)):
+        if is_given and labels is None:
+            raise InputError(f"{option} is given without --labels, expected one label per row")
+    if supervised and pairs is not None:
+        raise InputError("--supervised is given with --pairs, expected only one of them")
+
+
 def _flags(options: dict[str, Any]) -> dict[str, Any]:
     return {f"--{name.replace('_', '-')}": value for name, value in options.items()}
 
 
 def _sweep(
-    vectors: str, labels: str | None, plotting: dict[str, Any], options: Any, seed: int, train_rows: int | None
+    vectors: str, labels: str | None, others: dict[str, Any], options: Any, seed: int, train_rows: int | None
 ) -> None:
     from nonneg.convert import NonNegativeEmbedding
     from nonneg.studies import sweep_sizes_of_file
 
+    out, overwrite = others.pop("out"), bool(others.pop("overwrite"))
+    reject_options(_flags(others), "without --sweep")
     settings: dict[str, Any] = {"embedding": NonNegativeEmbedding(**vars(options)), "seed": seed}
-    out, overwrite = plotting["out"], bool(plotting["overwrite"])
     print_result(sweep_sizes_of_file(vectors, labels, out, overwrite, train_rows=train_rows, **settings))
     if out is not None:
         print(f"Drawn: {out}")

@@ -59,22 +59,28 @@ def search(
         uri: the address of the Milvus cluster that holds the index; MILVUS_URI by default.
         json: print hits with all contributions as JSON.
     """
-    from nonneg.search import Query, numbered, parsed_features, search_folder
+    from nonneg.search import search_folder
 
-    given: dict[str, Any] = {"like": like, "minus": minus, "image": image, "vector": vector}
-    given |= {"text": text, "sample": sample, "label": label}
-    if query is not None:
-        given |= {"feature": feature, "without": without, "require": require, "k": k, "no-cosine": not cosine}
-        reject_options({f"--{name}": value or None for name, value in given.items()}, "without --query")
-        asked = Query.load(query)
-    else:
-        weights = parsed_features(features, feature)
-        given |= {"without": tuple(map(numbered, without)), "require": tuple(map(numbered, require))}
-        asked = Query(**given, features=weights, k=10 if k is None else k, cosine=cosine)
+    given: dict[str, Any] = {"like": like, "minus": minus, "image": image, "vector": vector, "text": text}
+    given |= {"sample": sample, "label": label, "feature": feature, "without": without, "require": require}
+    asked = _query(features, given, k, cosine, query)
     found = search_folder(features, asked, index, run=run, sentence_model=sentence_model, uri=uri)
     if save is not None:
         asked.save(save)
     print_result(found, json)
+
+
+def _query(features: str, given: dict[str, Any], k: int | None, cosine: bool, saved: Path | None) -> Any:
+    """Return the query of the options given, or a saved one, with which no option may be given."""
+    from nonneg.search import Query, numbered, parsed_features
+
+    if saved is not None:
+        given |= {"k": k, "no-cosine": not cosine}
+        reject_options({f"--{name}": value or None for name, value in given.items()}, "without --query")
+        return Query.load(saved)
+    given["features"] = parsed_features(features, given.pop("feature"))
+    given |= {name: tuple(map(numbered, given[name])) for name in ("without", "require")}
+    return Query(**given, k=10 if k is None else k, cosine=cosine)
 
 
 def index(

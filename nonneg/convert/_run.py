@@ -70,8 +70,7 @@ def convert_file(
     The same call resumes an interrupted run, on the same device or on another one.
 
     Args:
-        vectors: a .npy, .npz, .safetensors, .parquet, .arrow, .feather or .csv file; `file.npz:name` names one of
-            several arrays.
+        vectors: a .npy, .npz, .safetensors, .parquet, .arrow, .feather or .csv file; `file.npz:name` names an array.
         out: the run's folder; `runs/` and the file's name by default. The features are written to `NAME.features`.
         pairs: vectors of the same shape: row i of both are two views of the same thing.
         labels: one label per row; saved with the features, and used as positives if the embedding is supervised.
@@ -82,8 +81,7 @@ def convert_file(
         sentence_model: the sentence model that made the vectors; it is recorded, so that new texts can be encoded.
         embedding: how to convert; default parameters if omitted.
         classify: also fit a `NonNegativeClassifier` on the codes and labels, and write it to `classifier` in the run.
-        overwrite: replace an earlier run and its features. All input is checked first. The earlier run is removed
-            when the fit begins, its features once the new ones are complete.
+        overwrite: replace an earlier run when the fit begins, and its features once the new ones are complete.
         progress: show progress bars on standard error.
     """
     embedding = embedding or NonNegativeEmbedding(random_state=0)
@@ -91,13 +89,10 @@ def convert_file(
     choose_device(embedding.device)
     out = _run_folder(vectors, out)
     features = out.with_name(f"{out.name}.features")
-    for name, is_set in (("supervised", embedding.supervised), ("classify", classify)):
-        if is_set and labels is None:
-            raise InputError(f"{name} is set without labels, expected one label per row")
-    given = open_inputs(vectors, pairs, labels, ids, texts, media, progress)
-    given = _with_label_names(given, label_names, labels)
-    if classify and len(given.label_names) < 2:
-        raise InputError(f"{labels} names one class, expected two or more to classify")
+    _check_labels_given(labels, supervised=embedding.supervised, classify=classify)
+    given = _with_label_names(
+        open_inputs(vectors, pairs, labels, ids, texts, media, progress), label_names, labels, 2 if classify else 0
+    )
     with RunFolder(out, _FORMAT, _settings(given, embedding), overwrite) as run, memory_errors_as_input_errors(config):
         overwrite = overwrite or (run.resumes and _is_of_run(features, out.name))
         check_writable(features, overwrite)
@@ -107,16 +102,27 @@ def convert_file(
         embedding.finish(fit)
         kept = embedding.score(given.vectors)
         embedded = _embedded(embedding, given, vectors, out, sentence_model)
-        embedded.save(features, overwrite=overwrite)
-        with progress_bar(progress and given.texts is not None) as bar:
-            bar.add_task("naming", total=None)
-            names = {feature: found.name for feature, found in save_suggestions(embedded, features).items()}
+        names = _save(embedded, features, overwrite, progress and given.texts is not None)
         if classify:
             _classify(embedding, given, names).save_pretrained(out / _CLASSIFIER)
         embedding.save_pretrained(run.model, {"neighbours kept of 10": kept})  # last: this completes the run
         with os_errors_as_input_errors(out):
             (out / _CHECKPOINT).unlink(missing_ok=True)
     return Converted(out, features, embedding, kept)
+
+
+def _save(embedded: Features, folder: Path, overwrite: bool, progress: bool) -> dict[int, str]:
+    """Save the features, and the names that their texts suggest; return these."""
+    embedded.save(folder, overwrite=overwrite)
+    with progress_bar(progress) as bar:
+        bar.add_task("naming", total=None)
+        return {feature: found.name for feature, found in save_suggestions(embedded, folder).items()}
+
+
+def _check_labels_given(labels: str | None, **uses: bool) -> None:
+    for name, is_set in uses.items():
+        if is_set and labels is None:
+            raise InputError(f"{name} is set without labels, expected one label per row")
 
 
 def _run_folder(vectors: str, out: Path | None) -> Path:
@@ -175,7 +181,10 @@ def _resume(run: RunFolder, fit: Fit) -> list[Tensor]:
     return losses
 
 
-def _with_label_names(given: Inputs, names: Sequence[str], labels: str | None) -> Inputs:
+def _with_label_names(given: Inputs, names: Sequence[str], labels: str | None, least: int) -> Inputs:
+    """Return the inputs with other names of the labels, which must be at least so many."""
+    if len(given.label_names) < least:
+        raise InputError(f"{labels} names one class, expected two or more to classify")
     if not names:
         return given
     if len(names) != len(given.label_names) or len(set(names)) < len(names):

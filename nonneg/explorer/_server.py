@@ -41,6 +41,7 @@ def build_app(
     _add_errors(app)
     _add_pages(app)
     _add_queries(app, explorer, read_only)
+    _add_map(app, explorer)
     _add_commands(app, explorer)
     return app
 
@@ -125,18 +126,6 @@ def _add_queries(app: FastAPI, explorer: Explorer, read_only: bool) -> None:
         """Return a sample, its features, and its neighbours computed without the features in `off`."""
         return _json(explorer.sample(number, row, off or []))
 
-    map_in_turn = _one_at_a_time(explorer.map)
-
-    @app.get("/api/sets/{number}/map", responses=_PROBLEMS, response_model=answers.MapPage)
-    async def sample_map(number: int) -> Response:
-        """Return a map of the samples, which takes seconds when it is computed for the first time."""
-        return _json(await map_in_turn(number))
-
-    @app.get("/api/sets/{number}/map/{feature}", responses=_PROBLEMS, response_model=answers.MapColours)
-    def map_colours(number: int, feature: int) -> Response:
-        """Return the strength of a feature on each sample, as colours of the map."""
-        return _json(explorer.map_colours(number, feature))
-
     @app.get("/api/sets/{number}/find", responses=_PROBLEMS, response_model=answers.FoundSamples)
     def find(
         number: int,
@@ -160,6 +149,20 @@ def _add_queries(app: FastAPI, explorer: Explorer, read_only: bool) -> None:
         if kind is None:
             raise HTTPException(404, f"sample {row} has no image that browsers can show")
         return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=86400, immutable"})
+
+
+def _add_map(app: FastAPI, explorer: Explorer) -> None:
+    map_in_turn = _one_at_a_time(explorer.map)
+
+    @app.get("/api/sets/{number}/map", responses=_PROBLEMS, response_model=answers.MapPage)
+    async def sample_map(number: int) -> Response:
+        """Return a map of the samples, which takes seconds when it is computed for the first time."""
+        return _json(await map_in_turn(number))
+
+    @app.get("/api/sets/{number}/map/{feature}", responses=_PROBLEMS, response_model=answers.MapColours)
+    def map_colours(number: int, feature: int) -> Response:
+        """Return the strength of a feature on each sample, as colours of the map."""
+        return _json(explorer.map_colours(number, feature))
 
 
 def _add_commands(app: FastAPI, explorer: Explorer) -> None:

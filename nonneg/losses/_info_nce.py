@@ -59,22 +59,25 @@ def info_nce(
         # Gathered as (processes, view, pair, feature), laid out as all first views, then all second views.
         views = gather(torch.stack((z1, z2)), group).transpose(0, 1)
         units = unit_rows(views.reshape(2 * processes * pairs, -1))
-        half = processes * pairs
-        first = torch.arange(rank * pairs, (rank + 1) * pairs, device=z1.device)
-        own = torch.cat((first, first + half))
-        partner = torch.cat((first + half, first))
+        own, partner = _own_and_partner(rank, processes, pairs, z1.device)
         alone = group is None and negatives is None  # then the anchors are all views, and so are the candidates
 
         def summed(candidates: Tensor) -> Tensor:
             anchors = candidates if alone else units if group is None else units[own]  # all views need no copy
             return sum_over_rows(_partner_loss, (anchors, own, partner), (candidates, divisor), chunk_rows)
 
-        is_constant = not isinstance(temperature, Tensor)
-        if alone and is_constant and temperature >= LEAST_TEMPERATURE and chunk_rows is not None and chunk_rows > 0:
-            loss = triangle_loss(units, partner, float(temperature), chunk_rows, summed)
+        if alone and chunk_rows and not isinstance(temperature, Tensor) and temperature >= LEAST_TEMPERATURE:
+            loss = triangle_loss(units, partner, temperature, chunk_rows, summed)
         else:
             loss = summed(units if negatives is None else torch.cat((units, unit_rows(negatives).to(units.dtype))))
         return mean_over_processes(loss / (2 * pairs), group)
+
+
+def _own_and_partner(rank: int, processes: int, pairs: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the rows of a process's own views among all views, and the rows of their partners."""
+    first = torch.arange(rank * pairs, (rank + 1) * pairs, device=device)
+    second = first + processes * pairs
+    return torch.cat((first, second)), torch.cat((second, first))
 
 
 def _partner_loss(anchors: Tensor, own: Tensor, partner: Tensor, candidates: Tensor, temperature: Tensor) -> Tensor:

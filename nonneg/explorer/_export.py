@@ -158,6 +158,7 @@ class _Selection:
         """What the page needs to know about the copy."""
         omitted = len(self.set.active) - len(self.features)
         return {
+            "key": "",  # random, and only addresses of the server use it: the same features give the same copy
             "can_name": False,
             "can_encode": None,
             "is_settled": True,

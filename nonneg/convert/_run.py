@@ -102,7 +102,7 @@ def convert_file(
         embedding.finish(fit)
         kept = embedding.score(given.vectors)
         embedded = _embedded(embedding, given, vectors, out, sentence_model)
-        names = _save(embedded, features, overwrite, progress and given.texts is not None)
+        names = _save_named(embedded, features, overwrite, progress and given.texts is not None)
         if classify:
             _classify(embedding, given, names).save_pretrained(out / _CLASSIFIER)
         embedding.save_pretrained(run.model, {"neighbours kept of 10": kept})  # last: this completes the run
@@ -111,7 +111,7 @@ def convert_file(
     return Converted(out, features, embedding, kept)
 
 
-def _save(embedded: Features, folder: Path, overwrite: bool, progress: bool) -> dict[int, str]:
+def _save_named(embedded: Features, folder: Path, overwrite: bool, progress: bool) -> dict[int, str]:
     """Save the features, and the names that their texts suggest; return these."""
     embedded.save(folder, overwrite=overwrite)
     with progress_bar(progress) as bar:

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from nonneg.gathering import sum_over_processes
 from nonneg.rectify._non_negative import NonNegative
 
-EPSILON = 1e-5  # added to variances
+EPSILON = 1e-5
+"""Added to variances before they divide."""
 _MOMENTUM = 0.1
 
 

@@ -17,7 +17,6 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
-import ray
 
 from nonneg import Features, NonNegativeEmbedding, bulk, search
 
@@ -44,6 +43,8 @@ def main() -> None:
     pattern = str(vectors / "*.parquet")
     figures["one process, s"] = timed(lambda: bulk.convert_shards(fitted, pattern, out / "one.features"))[0]
     figures["peak memory of one process, MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    import ray  # an extra that the tests do not install
+
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     killed: list[int] = []
     threading.Thread(target=kill_one, args=(out / "ray.features", killed), daemon=True).start()

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 PROGRAM = """
 import sys, threading
@@ -30,6 +31,7 @@ print(max(most) - before, embedding.n_features_in_)
 """
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_data(tmp_path):
     path = tmp_path / "x.npy"
     rows = np.lib.format.open_memmap(path, "w+", np.float32, (400_000, 384))  # 614 MB

@@ -199,7 +199,7 @@ def test_a_copy_restores_the_scroll_position_and_explains_missing_pages(ncl, sta
 
 
 def test_an_export_removes_the_leftovers_of_a_killed_one(tmp_path):
-    features, site = made(tmp_path, samples=2000), tmp_path / "site"
+    features, site = made(tmp_path, samples=500), tmp_path / "site"
     process = subprocess.Popen([sys.executable, "-m", "nonneg", "export", str(features), str(site)])
     while not list(site.glob(".nonneg-tmp-*/data/sets/0/*")):
         assert process.poll() is None

@@ -165,14 +165,14 @@ def defect(given: Case, code: int, printed: str) -> str:
 TRAIN = "train digits --out new --accelerator cpu"
 CASES = [
     # Command lines
-    case("", "subcommand", True),
+    case("", "command"),
     case("dmeo", "dmeo", True),
     case("train", "STR", True),
     case("train digits --epocs 3", "--epocs", True),
     case("train digits --epochs three", "--epochs", True),
     case("train digits --rectify relux", "--rectify", True),
     case("train digits --accelerator meta", "--accelerator", True),
-    case("demo --data mnist", "--data", True),
+    case("demo --data mnist", "data is 'mnist'"),
     case("demo --seed 1.5", "--seed", True),
     case("select x.features --keep many", "--keep", True),
     case("select x.features --by luck --keep 2", "--by", True),

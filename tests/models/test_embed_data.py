@@ -172,7 +172,7 @@ def test_two_processes_write_the_same_features_as_one(run, tmp_path):
     assert not list(tmp_path.glob(".*part*"))
 
 
-@pytest.mark.parametrize("failing", [0, 1])
+@pytest.mark.parametrize("failing", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_all_processes_end_with_the_error_of_the_one_that_failed(failing, run, tmp_path):
     """Each process by itself, as srun starts them: torchrun would end the others."""
     with socket.socket() as free:

@@ -176,6 +176,7 @@ def test_runs_of_several_seeds_share_a_column(runs):
     assert " ± " in text and "paired over seeds" in text and "seeds 0, 1" in text
 
 
+@pytest.mark.slow
 def test_all_parts_of_a_run_are_measured(runs):
     # The shapes are in colour and larger than the digits that the run was trained on: they are converted.
     own = f"{runs}/few.npz"

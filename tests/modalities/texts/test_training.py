@@ -227,6 +227,7 @@ def test_a_run_does_not_resume_on_other_texts(tmp_path):
         train(CONFIG, tmp_path / "run", source=TEXTS[::-1], progress=False)
 
 
+@pytest.mark.slow
 def test_two_processes_end_with_the_weights_of_one(tmp_path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]

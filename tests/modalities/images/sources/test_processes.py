@@ -106,7 +106,9 @@ except InputError as error:
     assert len(open_source(many, skip_broken=True, progress=False)) == 1198
 
 
-@pytest.mark.parametrize("kind", ["folder", "tar", "parquet"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow) for kind in ("folder", "parquet")] + ["tar"]
+)
 def test_memory_does_not_grow_with_the_data(tmp_path, kind):
     """300 MB of images are decoded in less than 120 MB."""
     data = tmp_path / "d"

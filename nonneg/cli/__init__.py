@@ -4,6 +4,7 @@ import io
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -23,7 +24,7 @@ def main() -> None:
 
         run(sys.argv[1:])
         sys.stdout.flush()
-        _exit_after_gloo()
+        _exit_after_gloo(0)
     except InputError as error:
         _stop(str(error), error.exit_code)
     except UnicodeEncodeError as error:  # an argument with bytes that are not UTF-8, where text is needed
@@ -46,14 +47,17 @@ def _silence() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _exit_after_gloo() -> None:
+def _exit_after_gloo(exit_code: int) -> None:
     """Exit at once after working with other processes over gloo: its threads sometimes abort a normal exit."""
     dist = sys.modules.get("torch.distributed")  # not imported here: most commands use one process
     if dist is not None and dist.is_initialized() and dist.get_backend() == "gloo" and dist.get_world_size() > 1:
-        sys.stderr.flush()
-        os._exit(0)  # everything is written, and all processes have passed a barrier
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(exit_code)  # files are written, and all processes have passed a barrier
 
 
 def _stop(sentence: str, exit_code: int = 2) -> NoReturn:
     print(f"nonneg: {one_sentence(sentence)}", file=sys.stderr)
+    _exit_after_gloo(exit_code)
     sys.exit(exit_code)

@@ -121,5 +121,7 @@ def require_plot_format(path: Path) -> None:
 def check_plot(path: Path, overwrite: bool) -> None:
     """Check that a plot can be written to this path, before the work that it shows."""
     require_plot_format(path)
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent} is not a folder, expected an existing folder for {path.name}")
     if path.exists() and not (overwrite and path.is_file()):
         raise InputError(f"{path} exists already; choose another --out, or pass --overwrite to replace a plot")

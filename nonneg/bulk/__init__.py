@@ -1,6 +1,6 @@
 """Codes of more samples than one machine can take: stages for Ray Data and Spark, and features written in parts.
 
-What is distributed is transforming. Fit on a sample (a fit reads any number of rows, but a million are enough), then
+What is distributed is transforming. Fit on a sample (a fit makes a fixed number of steps, for any number of rows), then
 transform everything.
 """
 

@@ -102,6 +102,8 @@ class Transformer:
         if not codes:
             raise InputError(f"{shard.path} has no rows, expected at least one")
         table = pa.Table.from_batches(tables)
+        if shard.ids and table[shard.ids].null_count:
+            raise InputError(f"{shard.path}: the column {shard.ids} has missing ids, expected one per row")
         return Features(
             sp.vstack(codes, "csr"),
             ids=[str(each) for each in table[shard.ids].to_pylist()] if shard.ids else None,

@@ -208,7 +208,8 @@ class NonNegativeClassifier(ClassifierMixin, Pretrained, BaseEstimator):  # type
         Names of features are those in the features next to a run, which people may have changed since it was fitted.
         """
         classifier = super().from_pretrained(path)
-        run = Path(path).parent if Path(path).name == cls._format.inner else Path(path)
+        folder = Path(path) if str(path).startswith("hub:") else Path(path).resolve()
+        run = folder.parent if folder.name == cls._format.inner else folder
         beside = run.with_name(f"{run.name}.features")
         if is_features(beside):
             features = Features.load(beside)

@@ -51,6 +51,8 @@ def cross_validation(features: Features, seed: int = 0) -> FoldProbes:
     fewest = int(np.bincount(y).min())
     if fewest < FOLDS:
         raise InputError(f"cross_validation: a class has {fewest} samples, expected at least {FOLDS}, one per fold")
+    if y.max() < 1:
+        raise InputError("cross_validation: all labelled samples have one class, expected at least 2 classes")
     divisions = StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(x, y)
     found = [[_accuracy(kind, x, y, known, test, seed) for kind in (_svm, _logistic)] for known, test in divisions]
     svm, logistic = np.array(found).T
@@ -58,7 +60,8 @@ def cross_validation(features: Features, seed: int = 0) -> FoldProbes:
 
 
 def _accuracy(fits: Fits, x: Any, y: Any, known: Any, test: Any, seed: int) -> float:
-    kept, chosen_on = train_test_split(known, test_size=_VALIDATION, stratify=y[known], random_state=seed)
+    size = max(int(np.ceil(_VALIDATION * len(known))), int(y.max()) + 1)  # at least one sample per class
+    kept, chosen_on = train_test_split(known, test_size=size, stratify=y[known], random_state=seed)
     scale = StandardScaler().fit(x[kept])
     fitted = fits(scale.transform(x[kept]), y[kept], _STRENGTHS)
     scores = [float((predict(scale.transform(x[chosen_on])) == y[chosen_on]).mean()) for predict in fitted]

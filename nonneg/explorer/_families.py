@@ -11,6 +11,7 @@ _MOST_FEATURES = 5_000  # above this, the distances of all pairs take too much m
 _SHARED_WORD = 0.2  # a word that two names share counts like this cosine
 _LEAST_SIMILARITY = 0.3  # of features in one family, on average
 _WORDS = 2  # in the name of a family
+_HINTS = ("mostly", "often")  # words of titles that come from labels: "mostly ship"
 
 
 def families(products: Array, live: Array, titles: Mapping[int, str]) -> list[tuple[str, tuple[int, ...]]]:
@@ -55,7 +56,8 @@ def families(products: Array, live: Array, titles: Mapping[int, str]) -> list[tu
 
 
 def _words(title: str) -> list[str]:
-    return [word for word in dict.fromkeys(title.replace(",", " ").split()) if len(word) > 2]
+    words = dict.fromkeys(title.replace(",", " ").split())
+    return [word for word in words if len(word) > 2 and word not in _HINTS]
 
 
 def _name(words: list[list[str]], titles: Mapping[int, str], members: list[int]) -> str:

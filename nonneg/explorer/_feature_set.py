@@ -18,7 +18,7 @@ from nonneg.explorer._labels import label_counts
 from nonneg.explorer._media import content_type
 from nonneg.explorer._names import Names
 from nonneg.explorer._range import Range
-from nonneg.features import Features, SampleMap, Suggestion, journal, read_map, write_map, write_suggestions
+from nonneg.features import Features, SampleMap, Suggestion, codes_key, read_map, write_map, write_suggestions
 from nonneg.naming import Reader, reader_of, suggest_names
 from nonneg.payload import Array
 from nonneg.search import Encoder
@@ -209,7 +209,7 @@ class FeatureSet:
         found = suggest_names(self.features, reader=self.reader)
         if self.folder is not None:
             with suppress(InputError):
-                write_suggestions(self.folder, journal(self.folder).codes, found)
+                write_suggestions(self.folder, codes_key(self.features), found)
         return found
 
     @cached_property
@@ -232,7 +232,7 @@ class FeatureSet:
 
         if self.folder is None:
             return sample_map(self.features)
-        key = journal(self.folder).codes
+        key = codes_key(self.features)
         found = read_map(self.folder, key, len(self))
         if found is None:
             found = sample_map(self.features)

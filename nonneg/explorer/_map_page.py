@@ -28,11 +28,12 @@ def map_page(features: FeatureSet, found: SampleMap) -> MapPage:
 
 
 def map_colours(features: FeatureSet, feature: int) -> MapColours:
-    """Return the strength of a feature on each sample, relative to its largest value."""
+    """Return the strength of a feature on each sample, relative to its largest value; negative values count as 0."""
     rows, values = features.column(feature)
-    largest = float(np.abs(values).max()) if len(values) else 0.0
+    values = np.clip(values, 0, None)
+    largest = float(values.max()) if len(values) else 0.0
     shares = np.zeros(len(features), np.uint8)
-    shares[rows] = np.ceil(255 * np.abs(values) / largest) if largest else 0
+    shares[rows] = np.ceil(255 * values / largest) if largest else 0
     return MapColours(feature=feature, largest=largest, values=_base64(shares))
 
 

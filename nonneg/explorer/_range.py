@@ -1,6 +1,7 @@
 """Whether a new input resembles the samples of a set, judged by how much those resemble each other."""
 
 import io
+from contextlib import suppress
 from functools import cached_property
 
 import numpy as np
@@ -49,8 +50,14 @@ class Range:
     def _pictures(self) -> tuple[Array, float] | None:
         if not self._features.has_media:
             return None
-        pictures = [self._features.media(int(row)) for row in self._rows]
-        signatures = np.stack([_signature(each) for each in pictures if each])
+        found = []
+        for row in self._rows:
+            with suppress(OSError, ValueError):  # no picture, or one that cannot be read
+                if picture := self._features.media(int(row)):
+                    found.append(_signature(picture))
+        if len(found) < 2:
+            return None
+        signatures = np.stack(found)
         return signatures, _normal(signatures @ signatures.T)
 
 

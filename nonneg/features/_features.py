@@ -228,6 +228,8 @@ class Features:
         found = self._provenance.get("agreement")
         if not isinstance(found, dict) or not isinstance(found.get("auc"), list):
             return None
+        if not all(value is None or (type(value) in (int, float) and 0 <= value <= 1) for value in found["auc"]):
+            return None
         values = np.array([np.nan if value is None else value for value in found["auc"]] + [np.nan], np.float64)
         columns = np.arange(self.shape[1]) if self.model_columns is None else self.model_columns
         return values[columns] if columns.max(initial=0) < len(values) - 1 else None

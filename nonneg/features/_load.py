@@ -49,7 +49,11 @@ def _open(folder: Path, meta: Meta) -> Features:
         codes = open_array(folder, meta.files["codes"], ("float16", "float32", "float64"), meta.shape)
     table = pa.table({})
     if entries := meta.parts("samples"):
-        table = pa.concat_tables([open_table(folder, entry, _COLUMNS, None) for entry in entries])
+        tables = [open_table(folder, entry, _COLUMNS, None) for entry in entries]
+        try:
+            table = pa.concat_tables(tables)
+        except pa.ArrowInvalid as error:
+            raise damaged(folder, "the samples of its parts have different columns") from error
         if table.num_rows != samples:
             raise damaged(folder, f"its samples are {table.num_rows}, expected {samples}")
     names = {f: n for f, n in NameJournal(folder, meta.codes_key()).current().items() if 0 <= f < features}

@@ -102,7 +102,11 @@ def open_parts(folder: Path, entries: Sequence[Entry], kinds: tuple[str, ...], l
     if len(arrays) == 1:
         return arrays[0]
     fills_pages = all(array.nbytes % _PAGE == 0 for array in arrays[:-1])
-    if not fills_pages or mmap.PAGESIZE > _PAGE or not hasattr(mmap, "MAP_PRIVATE"):
+    # A file of another origin may have a shorter header: its data would be mapped from the wrong place.
+    starts_on_page = all(
+        entry["bytes"] - array.nbytes == _PAGE for entry, array in zip(entries, arrays, strict=True) if len(array)
+    )
+    if not length or not starts_on_page or not fills_pages or mmap.PAGESIZE > _PAGE or not hasattr(mmap, "MAP_PRIVATE"):
         return np.concatenate(arrays)
     paths = [folder / entry["file"] for entry, array in zip(entries, arrays, strict=True) if len(array)]
     return _mapped(paths, [array.nbytes for array in arrays if len(array)], arrays[0].dtype)

@@ -94,6 +94,8 @@ def _suggestions(content: Mapping[str, Any], features: int) -> dict[int, Suggest
     for key, (name, score, active) in content["names"].items():
         if not 0 <= int(key) < features or not isinstance(name, str) or type(active) is not int:
             raise ValueError(f"feature {key} has no valid name")
+        if score is not None and (type(score) not in (int, float) or not 0 <= score <= 1):
+            raise ValueError(f"feature {key} has no valid score")
         found[int(key)] = Suggestion(escaped(name), None if score is None else float(score), active)
     return found
 

@@ -66,8 +66,9 @@ def info_nce(
             anchors = candidates if alone else units if group is None else units[own]  # all views need no copy
             return sum_over_rows(_partner_loss, (anchors, own, partner), (candidates, divisor), chunk_rows)
 
-        if alone and chunk_rows and not isinstance(temperature, Tensor) and temperature >= LEAST_TEMPERATURE:
-            loss = triangle_loss(units, partner, temperature, chunk_rows, summed)
+        is_constant = not isinstance(temperature, Tensor) and temperature >= LEAST_TEMPERATURE
+        if alone and is_constant and chunk_rows is not None and chunk_rows > 0:
+            loss = triangle_loss(units, partner, float(temperature), chunk_rows, summed)
         else:
             loss = summed(units if negatives is None else torch.cat((units, unit_rows(negatives).to(units.dtype))))
         return mean_over_processes(loss / (2 * pairs), group)

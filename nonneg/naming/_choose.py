@@ -27,7 +27,8 @@ class Choice:
 
     def __init__(self, points: Array, words: Array, own: Array, weights: Array, near: Array) -> None:
         generator = np.random.default_rng(len(own))
-        others = np.setdiff1d(generator.choice(len(points), min(len(points), 2 * _OTHERS), replace=False), own)
+        drawn = generator.choice(len(points), min(len(points), 2 * _OTHERS), replace=False)
+        others = generator.permutation(np.setdiff1d(drawn, own))  # which sorts
         near = near if len(near) <= _OTHERS else generator.choice(near, _OTHERS, replace=False)
         strongest = np.argsort(-weights, kind="stable")[:_OTHERS]
         self._own, self._weights = points[own[strongest]], weights[strongest]

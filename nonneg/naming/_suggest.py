@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from nonneg.codes import active
 from nonneg.errors import InputError
-from nonneg.features import Features, Suggestion, journal, write_suggestions
+from nonneg.features import Features, Suggestion, codes_key, write_suggestions
 from nonneg.naming._choose import Choice, best_terms
 from nonneg.naming._contrast import candidate_terms, relatives_of
 from nonneg.naming._reader import Reader, area_under_roc
@@ -96,7 +96,7 @@ def save_suggestions(features: Features, folder: str | Path) -> dict[int, Sugges
             found = suggest_names(features)
         except InputError:  # the texts share no words
             found = {}
-        write_suggestions(Path(folder), journal(folder).codes, found)
+        write_suggestions(Path(folder), codes_key(features), found)
     return found
 
 

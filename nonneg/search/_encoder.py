@@ -83,10 +83,13 @@ def recorded_sentence_model(features: Features) -> str | None:
 
 
 def _is_local(sentence_model: str) -> bool:
-    """Whether a sentence model is a folder or in the cache of the hub's client."""
-    if Path(sentence_model).is_dir():
-        return True
+    """Whether a sentence model is in the cache of the hub's client.
+
+    A folder does not count: it may have come with the features, and its code would be run.
+    """
     try:
+        if Path(sentence_model).exists():
+            return False
         hub = importlib.import_module("huggingface_hub")
         names = (sentence_model, f"sentence-transformers/{sentence_model}")
         return any(isinstance(hub.try_to_load_from_cache(name, "modules.json"), str) for name in names)

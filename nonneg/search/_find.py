@@ -1,5 +1,6 @@
 """`find`: answer a query with hits, each with what every feature added to its score."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -135,7 +136,9 @@ def find(
     for feature, weight in query.features:
         code[feature_number(features, feature)] += weight
     for kind, given in query.inputs.items():
-        encoder = _encoder(features, kind, run, sentence_model if kind in ("text", "sample") else None)
+        # Path.is_file raises an error for a long text.
+        is_text = kind == "text" or (kind == "sample" and not os.path.isfile(str(given)))  # noqa: PTH113
+        encoder = _encoder(features, kind, run, sentence_model if kind in ("text", "sample") else None, is_text)
         code += unit_rows(encoder.codes(given)).toarray()[0]
     code = np.maximum(code, 0)
     if not code.any():
@@ -147,10 +150,12 @@ def find(
     return Hits(query, _hits(features, index, code, rows))
 
 
-def _encoder(features: Features, kind: str, run: str | Path | None, sentence_model: str | None) -> Encoder:
+def _encoder(
+    features: Features, kind: str, run: str | Path | None, sentence_model: str | None, is_text: bool
+) -> Encoder:
     if run is None:
         raise InputError(f"{kind} is given without a run to encode it, expected the run that made the features")
-    encoder = encoder_for(features, run, sentence_model, kind, use_recorded=kind in ("text", "sample"))
+    encoder = encoder_for(features, run, sentence_model, kind, use_recorded=is_text)
     if kind not in (encoder.kind, "sample"):
         recorded = recorded_sentence_model(features)
         name = f" (the features record {recorded})" if recorded else ""

@@ -15,6 +15,7 @@ from nonneg.durable import claim_folder, write_atomically
 from nonneg.errors import InputError
 from nonneg.evaluate import Probe, few_labels, linear_probe, rich_table, suggest_names
 from nonneg.features import Features
+from nonneg.labels import is_labelled
 from nonneg.modalities import Source
 from nonneg.models import load
 from nonneg.report import Search, Side, Table, picture_of, write_report
@@ -76,6 +77,8 @@ def demo(
     whole = config.modality.open(config.data)
     network = new_model(config, whole)  # a missing package is an error before anything is written
     train_source, test = split_sources(network, config.data)
+    if not config.modality.sides and (test.labels is None or not is_labelled(test.labels).any()):
+        raise InputError(f"{data} has no labels, expected some: the demo measures how well features tell classes apart")
     folder = claim_folder(Path(out), RESULTS, {**about, "finished": False}, {REPORT, *parts}, overwrite)
     outcomes = []
     for name, side in configs.items():

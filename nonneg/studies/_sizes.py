@@ -226,8 +226,10 @@ def _probe(train: Any, test: Any, split: Split) -> float | None:
 
 
 def _sizes(name: str, given: Sequence[int] | None, usual: int | None) -> list[int]:
+    if given is not None and not given:
+        raise InputError(f"{name} is empty, expected at least one number")
     if given is not None:
         return sorted(set(given))
-    if usual is None:
-        raise InputError(f"{name} is None, expected a number around which sizes are compared")
+    if usual is None or usual < 1:
+        raise InputError(f"{name} is {usual}, expected a number of at least 1, around which sizes are compared")
     return sorted({max(1, round(factor * usual)) for factor in _FACTORS})

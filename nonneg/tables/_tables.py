@@ -164,7 +164,7 @@ def _chosen(path: Path, name: str | None, there: list[str], what: str) -> int:
     listed = ", ".join(there[:8]) + (", …" if len(there) > 8 else "")
     if name is None:
         known = next((other for other in there if other), "0")
-        raise InputError(f"{path} has several {what}s ({listed}), expected the name of one: {path}:{known}")
+        raise InputError(f"{path} has more than one {what} ({listed}), expected the name of one: {path}:{known}")
     if name in there:
         return there.index(name)
     if name.isdecimal() and len(name) < 19 and int(name) < len(there):

@@ -39,6 +39,8 @@ class Columnar:
 
     def batches(self, column: str) -> Iterator[Any]:
         """Yield a column as Arrow arrays."""
+        if self.schema.names.count(column) > 1:
+            raise InputError(f"{self.path} has several columns named {column!r}, expected different names")
         with columnar_errors_as_input_errors(self.path):
             for batch in self._batches(column):
                 yield batch.column(column)
@@ -121,6 +123,8 @@ def _copy_to(place: Path, file: Columnar, column: str) -> None:
     try:
         with temporary.open("wb") as target:
             for batch in file.batches(column):
+                if not len(batch):
+                    continue
                 block = arrow_vectors(batch, f"{path}, from row {row}")
                 if row == 0:
                     width, kind = block.shape[1], np.float16 if block.dtype == np.float16 else np.float32

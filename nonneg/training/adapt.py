@@ -64,7 +64,7 @@ def _rules(config: TrainConfig, samples: int, on_gpu: bool, given: Collection[st
         "warmup_epochs": epochs // 10,
         "lr": config.lr * (batch_size / config.batch_size if config.batch_size else 1),
         "features": max(_LEAST_FEATURES, min(config.features, _power_of_two(samples / _SAMPLES_PER_FEATURE))),
-        "share": min(config.first_share, max(config.share, _LEAST_ACTIVE / samples)),
+        "share": min(config.first_share or 0.5, max(config.share, _LEAST_ACTIVE / samples)) if config.share else 0.0,
         "precision": "bf16-mixed" if on_gpu else "32-true",
     }
     return _without(values, given)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from nonneg.devices import choose_device
 from nonneg.errors import InputError
 from nonneg.labels import is_labelled
-from nonneg.modalities import Modality, Source, arrays_of, map_arrays
+from nonneg.modalities import Modality, Shared, Source, arrays_of, map_arrays
 from nonneg.models import Layer, Model, Precision, embed_rows
 from nonneg.progress import progress_bar
 from nonneg.training import (
@@ -120,6 +120,8 @@ def prepare_trial(
             raise InputError(f"{name}: the {which} samples have no labels")
     if train.label_names and test.label_names and train.label_names != test.label_names:
         raise InputError(f"{name}: train and test have different label names, expected the same classes")
+    if any(isinstance(part, Shared) for part in arrays_of(train.samples[np.zeros(1, np.int64)])):
+        raise InputError(f"{name}: the samples are parts of one graph, expected samples of their own")
     labels = np.asarray(train.labels)
     rows = np.flatnonzero(is_labelled(labels))
     if len(np.unique(labels[rows])) < 2:

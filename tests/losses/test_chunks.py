@@ -54,3 +54,8 @@ def test_the_memory_of_spectral_grows_linearly_without_chunks(loss):
 
     small, large = (peak_bytes(lambda n=n: run(n)) for n in (1024, 4096))
     assert large <= 4.2 * small
+
+
+def test_a_negative_number_of_rows_per_chunk_is_an_error():
+    with pytest.raises(ValueError, match="chunk_rows is -1"):
+        losses.info_nce(torch.eye(4), torch.eye(4), temperature=0.2, chunk_rows=-1)

@@ -58,7 +58,11 @@ export function finder(value) {
     const index = options.indexOf(document.activeElement);
     if (event.key === "ArrowDown" && !list.hidden) options[Math.min(options.length - 1, index + 1)]?.focus();
     else if (event.key === "ArrowUp" && index >= 0) (index > 0 ? options[index - 1] : input).focus();
-    else if (event.key === "Escape" && !list.hidden) list.hidden = true;
+    else if (event.key === "Escape" && !list.hidden) {
+      input.focus();
+      list.hidden = true;
+      input.setAttribute("aria-expanded", "false");
+    }
     else return;
     event.preventDefault();
   }

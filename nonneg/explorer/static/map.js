@@ -94,13 +94,16 @@ export async function mapPage({ set, overview, parameters }) {
     colour();
   }
 
+  let hovered = -1;
   async function hover(point, event) {
+    if (point === hovered) return;
+    hovered = point;
     if (point < 0) {
       tip.hidden = true;
       return;
     }
     const [sample] = await describe(set, [point]);
-    if (!sample) return;
+    if (!sample || point !== hovered) return;
     const box = canvas.getBoundingClientRect();
     tip.replaceChildren(sample.label !== null ? element("b", {}, dataText(sample.label)) : "", face(set, sample, { lines: 4 }));
     tip.style.left = `${Math.min(event.clientX - box.left + 12, box.width - 230)}px`;

@@ -49,8 +49,8 @@ export function counted(number, one, many = `${one}s`) {
 
 /** What is known about a suggested name, in words. */
 export function nameQuality({ name, score, is_guess: isGuess }) {
-  if (name || (score === null && !isGuess)) return "";
-  return `${isGuess ? "a guess" : "suggested name"}${score === null ? "" : `, score ${score.toFixed(2)}`}`;
+  if (name || (score == null && !isGuess)) return "";
+  return `${isGuess ? "a guess" : "suggested name"}${score == null ? "" : `, score ${score.toFixed(2)}`}`;
 }
 
 /** A link to a feature; names given by people are styled differently from hints, and guesses are marked. */

@@ -240,7 +240,7 @@ export function scatter(canvas, overlay, positions, { onPick, onClick, onLasso }
       ArrowLeft: () => move(40, 0), ArrowRight: () => move(-40, 0), ArrowUp: () => move(0, 40), ArrowDown: () => move(0, -40),
       "+": () => zoomAt(x, y, 1.3), "-": () => zoomAt(x, y, 1 / 1.3), 0: () => reset(),
     };
-    if (!(event.key in steps)) return;
+    if (event.ctrlKey || event.altKey || event.metaKey || !(event.key in steps)) return;
     event.preventDefault();
     steps[event.key]();
   });

@@ -41,9 +41,10 @@ export function showTour() {
           }
         } }, last ? "Done" : "Next"),
         !last && element("button", { type: "button", onclick: close }, "Skip the tour")));
+    box.querySelector("button").focus();
   }
-  draw();
   document.body.append(box);
+  draw();
 }
 
 /** Show the tour unless it was seen before. */

@@ -102,9 +102,9 @@ class Nodes(Modality):
             part, nodes, sampled = neighbourhoods(
                 graph,
                 nodes,
-                self.layers,
+                self.layers + 1,  # one hop further, so that the degrees of all nodes that the encoder sees are known
                 self.neighbours,
-                lambda edges, layer: uniform(1, seed, epoch, edges, SAMPLED + layer)[:, 0],
+                lambda edges: uniform(1, seed, epoch, edges, SAMPLED)[:, 0],
             )
         edges, attributes = draw_views(graph, self.views, seed, epoch, count, sampled)
         return {"nodes": nodes.repeat(count), "edges": edges, "attributes": attributes, "graph": part}

@@ -24,9 +24,7 @@ class Sample(NamedTuple):
     edges: Tensor
 
 
-def neighbourhoods(
-    whole: Graph, nodes: Tensor, layers: int, most: int, drawn: Callable[[Tensor, int], Tensor]
-) -> Sample:
+def neighbourhoods(whole: Graph, nodes: Tensor, layers: int, most: int, drawn: Callable[[Tensor], Tensor]) -> Sample:
     """Return what some nodes hear from over a number of layers, at most so many neighbours of each node per layer.
 
     Args:
@@ -34,14 +32,14 @@ def neighbourhoods(
         nodes: `(nodes,)`, the nodes of interest.
         layers: how far away neighbours may be.
         most: neighbours of a node that are kept, chosen at random.
-        drawn: from edges `(edges,)` and the number of a layer to random numbers between 0 and 1, `(edges,)`.
+        drawn: from edges `(edges,)` to random numbers between 0 and 1, `(edges,)`.
     """
     starts, columns = whole.edges.starts.long(), whole.edges.columns.long()
     reached = frontier = nodes.unique()
     kept = [whole.loops[reached]]
-    for layer in range(layers):
+    for _ in range(layers):
         edges, owner = row_entries(starts, frontier)
-        numbers = drawn(edges, layer).double().masked_fill_(columns[edges] == frontier[owner], 0)  # itself comes first
+        numbers = drawn(edges).double().masked_fill_(columns[edges] == frontier[owner], 0)  # itself comes first
         order = (owner + numbers).argsort()
         place = torch.empty_like(order)
         place[order] = torch.arange(len(order), device=order.device)

@@ -101,11 +101,16 @@ class Pairs(Modality):
     def draw_views(
         self, batch: Any, samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype
     ) -> dict[str, Any]:
-        """Draw one view of each side."""
+        """Draw one view of each side; of samples with one side alone, `count` views."""
+        each = count if len(batch) == 1 else 1
         return {
-            side: self.modality_of(side).draw_views(batch[side], samples, seed + i * _OTHER_STREAM, epoch, 1, dtype)
+            side: self.modality_of(side).draw_views(batch[side], samples, seed + i * _OTHER_STREAM, epoch, each, dtype)
             for i, side in enumerate(self.sides)
+            if side in batch
         }
+
+    def with_light_views(self) -> "Pairs":
+        return replace(self, first=self.first.with_light_views(), second=self.second.with_light_views())
 
     def check_encoder(self, name: str) -> None:
         for side, own in zip(self.sides, _names(name), strict=True):

@@ -25,8 +25,9 @@ def tu_prefix(folder: Path) -> Path | None:
 def from_tu(prefix: Path) -> RawGraphs:
     """Read NAME_A.txt, NAME_graph_indicator.txt and, if present, the labels of graphs and nodes and the attributes."""
     where = str(prefix.parent)
-    owner = _numbers(prefix, "graph_indicator", where)[:, 0].astype(np.int64) - 1
-    if (np.diff(owner) < 0).any() or owner[0] < 0:
+    found = _numbers(prefix, "graph_indicator", where)
+    owner = found.reshape(len(found), -1)[:, 0].astype(np.int64) - 1 if found.size else np.zeros(0, np.int64)
+    if not len(owner) or (np.diff(owner) < 0).any() or owner[0] < 0 or owner[-1] >= len(owner):
         raise InputError(
             f"{where}: {prefix.name}{_INDICATOR} is not in ascending order from 1, expected nodes by graph"
         )
@@ -85,7 +86,12 @@ def from_text(path: Path) -> RawGraphs:
 
 def from_geometric_graphs(data: Any) -> RawGraphs:
     """Read a dataset of PyTorch Geometric; `y` of a graph is its label."""
+    if hasattr(data, "edge_index"):
+        raise InputError("data is one graph, expected several; the recipe graph trains on the nodes of one")
     labels = [getattr(each, "y", None) for each in data]
+    for y in labels:
+        if y is not None and (y.numel() != 1 or (y.is_floating_point() and not float(y).is_integer())):
+            raise InputError(f"data: y of a graph is {y.tolist()}, expected one whole number, its class")
     parts: list[RawGraph] = []
     for each in data:
         bare = each.clone()
@@ -128,7 +134,7 @@ def _collection(
     names: tuple[str, ...] = ()
     if labels is not None:
         found, labels = np.unique(labels, return_inverse=True)
-        names = tuple(f"{value:g}" for value in found.tolist())
+        names = tuple(str(int(value)) if float(value).is_integer() else repr(value) for value in found.tolist())
     return RawGraphs(name, where, RawGraph(name, where, nodes, ends, attributes=attributes), sizes, labels, names)
 
 

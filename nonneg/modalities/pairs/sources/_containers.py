@@ -88,4 +88,5 @@ def is_stored(data: Any) -> bool:
     """Whether the data may store pictures itself: a tar, Parquet, a folder or an object."""
     if not isinstance(data, str | os.PathLike):
         return True
-    return Path(data).is_dir() or Path(data).suffix.lower() not in (".csv", ".jsonl")
+    # Path.is_dir raises an error for a very long name.
+    return os.path.isdir(data) or Path(data).suffix.lower() not in (".csv", ".jsonl")  # noqa: PTH112

@@ -70,6 +70,7 @@ def record(run: str, sample: int, out: Path) -> None:
         arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
         page = browser.new_page(viewport=_SIZE, color_scheme="light")
+        page.add_init_script("localStorage.setItem('explorer-tour', 'seen')")
         page.goto(f"{shown.url}sample/{sample}")
         box = page.locator("input[type=checkbox]").first
         box.wait_for()

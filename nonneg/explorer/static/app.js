@@ -150,6 +150,6 @@ if (parameters.has("token")) {
 }
 follow(draw);
 draw(false).then(() => {
-  firstVisit();
+  if (!isStatic) firstVisit(); // a copy lacks half of what the tour shows
   return awaitHints();
 });

@@ -7,7 +7,7 @@ import { chooser } from "./chooser.js";
 import { count, counted, face, fullTitle, hasSamplePage, kind, setChoice, tiles, title } from "./pieces.js";
 import { scatter } from "./scatter.js";
 
-const HUES = 7;
+const HUES = 10;
 const LISTED = 48; // samples of a selection that are listed
 
 function bytes(text, Kind) {

@@ -81,10 +81,10 @@ class Pairs(Modality):
             if not isinstance(rows, PairRows):
                 raise InputError(f"{data.name} holds a {type(rows).__name__}, expected pairs, as pair_source makes")
             first, second = (self.modality_of(side).open(s) for side, s in zip(rows.sides, rows.sources, strict=True))
-            if rows.sides == self.sides and (first, second) == rows.sources:
+            if (first, second) == rows.sources:
                 return data
             groups = None if rows.groups is None else rows.groups[numbers]
-            samples = PairRows(self.sides, (first, second), rows.links[numbers], groups)
+            samples = PairRows(rows.sides, (first, second), rows.links[numbers], groups)
             notes = dict.fromkeys((*data.notes, *first.notes, *second.notes))
             return replace(data, samples=samples, notes=tuple(notes))
         columns = Columns(self.first_column, self.second_column, self.labels, self.groups)
@@ -93,8 +93,9 @@ class Pairs(Modality):
 
     def fitted(self, source: Source) -> Self:
         rows = unwrapped(source.samples)[0]
-        first, second = rows.sources
-        return replace(self, first=self.first.fitted(first), second=self.second.fitted(second))
+        by_side = dict(zip(rows.sides, rows.sources, strict=True))
+        first, second = (self.modality_of(side).fitted(by_side[side]) for side in self.sides)
+        return replace(self, first=first, second=second)
 
     # Views and encoder
 

@@ -131,6 +131,8 @@ def pair_source(
         raise InputError(f"groups: {len(found)} given, expected {len(links)}, one per pair")
     if labels is not None:
         labels = np.asarray(labels, np.int64)
+        if labels.shape != (len(links),):
+            raise InputError(f"labels has shape {labels.shape}, expected ({len(links)},), one label per pair")
         first, second = (_labelled(s, links[:, i], labels, label_names) for i, s in enumerate((first, second)))
     rows = PairRows(sides, (first, second), links, found if len(np.unique(found)) < len(found) else None)
     ids = unique_ids(first.ids[row] for row in links[:, 0])

@@ -140,5 +140,6 @@ def _labels(splits: Sequence[Sequence[Any]], where: str) -> tuple[npt.NDArray[np
 
 def _groups(values: Sequence[Any]) -> npt.NDArray[np.int64]:
     """Number the groups; a row without one is a group of its own."""
-    keys = [f"row {row}" if value is None or value == "" else f"group {value}" for row, value in enumerate(values)]
+    missing = [value is None or value != value or value == "" for value in values]  # NaN differs from itself
+    keys = [f"row {row}" if missing[row] else f"group {value}" for row, value in enumerate(values)]
     return np.unique(keys, return_inverse=True)[1].astype(np.int64)

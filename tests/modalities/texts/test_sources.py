@@ -169,7 +169,7 @@ def test_a_broken_partner_breaks_its_text():
         ("a.txt", b"caf\xe9\n", r"a\.txt, line 1, .*0xe9.*UTF-8"),
         ("a.csv:text", b"text,n\nfine,1\ncaf\xe9,2\n", r"a\.csv, line 3, .*0xe9"),
         ("a.csv:words", b"text,n\nfine,1\n", r"a\.csv .*'words'.*text, n"),
-        ("a.csv", b"text,n\nfine,1\n", r"a\.csv has several columns"),
+        ("a.csv", b"text,n\nfine,1\n", r"a\.csv has more than one column"),
         ("a.jsonl:text", b'{"text": "fine"}\n{oops\n', r"a\.jsonl, line 2, is not JSON"),
         ("a.jsonl:text", b'{"text": "fine"}\n["oops"]\n', r"a\.jsonl, line 2, holds a list"),
         ("a.jsonl:word", b'{"text": "fine"}\n', r"a\.jsonl .*'word'"),

@@ -27,13 +27,14 @@ def estimated_seconds(step: Step, batch: Batch, steps: int, path: str) -> float 
     alone.group = None  # the other processes do not take part
     try:
         layers = Layers(copy.deepcopy(step.model, {id(step.group): None})).train()
-        with torch.random.fork_rng():
+        # The search for the fastest convolutions would take longer than the steps that are measured.
+        with torch.random.fork_rng(), torch.backends.cudnn.flags(benchmark=False):
             # What samples share, such as a graph, is computed as a whole for any number of them.
             shares = any(isinstance(part, Shared) for part in arrays_of(batch.content))
-            few = size if shares else min(size, _FEW)
+            few = size if shares or step.fabric.device.type == "cuda" else min(size, _FEW)
             _seconds(alone, layers, batch, few)  # loads kernels
             taken = _seconds(alone, layers, batch, few) * size / few
-            if taken < _SOON * size / few:
+            if few < size and taken < _SOON * size / few:
                 taken = min(_seconds(alone, layers, batch, size) for _ in range(2))
     except Exception:  # a module of the caller that cannot be copied, or too little memory for the copy
         return None

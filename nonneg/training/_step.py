@@ -36,6 +36,13 @@ class Outcome(NamedTuple):
     labels: Tensor | None
 
 
+class _Parts(NamedTuple):
+    """The views of a batch, and its loss: as they are, or compiled."""
+
+    draw: Callable[[Batch], Any]
+    judge: Callable[..., Outcome]
+
+
 class Step:
     """Update the model on a batch.
 
@@ -84,14 +91,24 @@ class Step:
                 f"out of memory with batch_size {self.config.batch_size}; reduce it or raise accumulate"
             ) from error
 
-    def forward(self, layers: nn.Module, batch: Batch) -> Outcome:
+    def forward(self, layers: Callable[..., Any], batch: Batch, parts: "_Parts | None" = None) -> Outcome:
         """Compute the loss of a batch of samples."""
-        config, count = self.config, self.views_per_sample
-        views = self.model.modality.draw_views(batch.content, batch.samples, config.seed, self.epoch, count, self.dtype)
-        labels = None if batch.labels is None else batch.labels.repeat(count)
-        half = _AUTOCAST.get(config.precision)
+        parts = parts or _Parts(self.draw, self.judge)
+        half = _AUTOCAST.get(self.config.precision)
+        views = parts.draw(batch)
         with torch.autocast(self.fabric.device.type, half, enabled=half is not None):
-            h, dense, z, head = layers(views)
+            outputs = layers(views)
+        return parts.judge(batch, *outputs)
+
+    def draw(self, batch: Batch) -> Any:
+        """Draw the views of a batch."""
+        seed, count = self.config.seed, self.views_per_sample
+        return self.model.modality.draw_views(batch.content, batch.samples, seed, self.epoch, count, self.dtype)
+
+    def judge(self, batch: Batch, h: Tensor, dense: Tensor, z: Tensor, head: Tensor | None) -> Outcome:
+        """Compute the loss from what `Layers` returns."""
+        config = self.config
+        labels = None if batch.labels is None else batch.labels.repeat(self.views_per_sample)
         related = self.model.modality.related(batch.content)
         loss = self._loss(z, labels, head, config.temperature, related)
         if config.first_dense_weight or config.dense_weight:
@@ -183,13 +200,14 @@ class Layers(nn.Module):
 
 
 class _Graph:
-    """The whole step, compiled and recorded; the first few steps are compiled but not yet recorded."""
+    """The whole step, recorded; the first few steps compile what is worth it and are not yet recorded."""
 
-    def __init__(self, step: Step, layers: nn.Module) -> None:
+    def __init__(self, step: Step, layers: Layers) -> None:
         self.step = step
         self.watch_stream = torch.cuda.Stream()
-        self.forward = compiled(lambda batch: step.forward(layers, batch))
-        self.update_watch = compiled(step.watch.update)
+        self.parts = _Parts(compiled(step.draw), compiled(step.judge))
+        # Compiling a network takes most of a minute; one with kernels of its own gains nothing by it.
+        self.layers = layers if getattr(layers.model.encoder, "has_kernels", False) else compiled(layers)
         if isinstance(step.optimiser.optimizer, LARS):  # torch's own optimisers are fused already
             step.optimiser.optimizer.compile()
         self.recorded = Recorded(self._whole_step, step.fabric.device)
@@ -217,11 +235,11 @@ class _Graph:
         filled = map_arrays(lambda part: part if isinstance(part, Shared) else next(remaining), self.batch.content)
         batch = Batch(filled, samples, labels)
         step.optimiser.zero_grad()
-        outcome = self.forward(batch)
+        outcome = step.forward(self.layers, batch, self.parts)
         # The figures take many small kernels: on their own stream they run beside the large ones of the backward pass.
         self.watch_stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.watch_stream):
-            self.update_watch(outcome.loss.detach(), *outcome[1:])
+            step.watch.update(outcome.loss.detach(), *outcome[1:])
         outcome.loss.backward()
         step.optimiser.optimizer.step()
         torch.cuda.current_stream().wait_stream(self.watch_stream)

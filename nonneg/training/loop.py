@@ -1,6 +1,5 @@
 """The training loop, top to bottom: config in, run folder out."""
 
-import logging
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -14,19 +13,18 @@ from torch import Tensor, nn
 
 from nonneg import metrics
 from nonneg.errors import InputError, StoppedError
-from nonneg.extras import needs_extra
-from nonneg.messages import one_line
 from nonneg.modalities import Source
 from nonneg.modalities.own import Own, source_of
 from nonneg.models import OWN_ENCODER, Model, output_width
-from nonneg.processes import launched_processes, on_first_process
+from nonneg.processes import on_first_process
 from nonneg.training._checks import check_features_alive, check_finite, check_weights, stop_if
+from nonneg.training._devices import board, chosen_path, open_fabric
 from nonneg.training._estimate import estimated_seconds, in_words
 from nonneg.training._feed import LoadedViews, needed_memory, open_feed
 from nonneg.training._optimisers import active_share, dense_weight, learning_rate, optimiser_of
 from nonneg.training._progress import EpochProgress, epoch_progress, print_line
 from nonneg.training._resume import fingerprint, restore_state, save_state
-from nonneg.training._run import BOARD, RunFolder
+from nonneg.training._run import RunFolder
 from nonneg.training._step import Step, step_bytes, views_per_sample
 from nonneg.training._stop import StopSignals
 from nonneg.training._watch import MOST_CLASSES, Watch
@@ -35,7 +33,7 @@ from nonneg.validation import check_type
 
 _FEWEST_STEPS = 50  # for which the time is worth estimating
 _PATHS = {
-    "graph": "compiled, the whole step replayed as one CUDA graph",
+    "graph": "the whole step replayed as one CUDA graph",
     "forward": "the forward pass compiled",
     "off": "eager, nothing compiled",
 }
@@ -88,9 +86,9 @@ def train(
     _check_types(config, out, encoder, views, preprocess, loggers)
     config, source = _opened(config, source, encoder, views, preprocess, progress)
     classes = _classes(source, config)
-    fabric = _fabric(config, [*loggers, *([_board(Path(out))] if tensorboard else [])])
+    fabric = open_fabric(config, [*loggers, *([board(Path(out))] if tensorboard else [])])
     _check_batch_size(source, config, fabric.world_size)
-    path = _path(config, fabric)
+    path = chosen_path(config, fabric)
     network = new_model(config, source, encoder)
     source = network.modality.open(source)  # it may read samples in a way that the encoder decides, such as tokens
     memory = needed_memory(source, config, fabric, step_bytes(network, source, config, fabric.world_size))
@@ -357,54 +355,6 @@ def _check_batch_size(source: Source, config: TrainConfig, processes: int) -> No
             f"batch_size is {config.batch_size}, expected a multiple of processes x accumulate, {processes} x"
             f" {config.accumulate}, with at least 2 samples each"
         )
-
-
-def _fabric(config: TrainConfig, loggers: list[Any]) -> Any:
-    with needs_extra("train", "training"):  # takes a second: errors in the config are reported before
-        from lightning_fabric import Fabric
-
-    # It advises to lower the precision of float32, which the config decides.
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    processes = launched_processes()
-    # An encoder of another library may have parameters that its output does not use; searching for them takes time.
-    strategy = "ddp_find_unused_parameters_true" if config.has_foreign_encoder else "ddp"
-    try:
-        fabric = Fabric(
-            accelerator=config.accelerator,
-            devices=processes.here,
-            num_nodes=processes.nodes,
-            strategy=strategy if processes.total > 1 else "auto",
-            loggers=loggers,  # the step sets the precision, so that it is the same whether compiled or not
-        )
-    except (RuntimeError, ValueError) as error:
-        reason = one_line(error)
-        cause = "SLURM's tasks" if "slurm" in reason.lower() else f"accelerator {config.accelerator!r}"
-        raise InputError(f"{cause} cannot be used: {reason}") from error
-    fabric.launch()
-    return fabric
-
-
-def _path(config: TrainConfig, fabric: Any) -> str:
-    """Choose what is compiled; 'auto' is the fastest that works here."""
-    on_gpu = fabric.device.type == "cuda"
-    can_record = on_gpu and fabric.world_size == 1 and config.accumulate == 1 and config.precision != "64-true"
-    if config.compile == "graph" and not can_record:
-        raise InputError(
-            f"compile is 'graph' on {fabric.world_size} x {fabric.device.type} in {config.precision} with accumulate"
-            f" {config.accumulate}, expected one CUDA device in float32 or bf16 with accumulate 1"
-        )
-    if config.compile != "auto":
-        return config.compile
-    if config.encoder == OWN_ENCODER:  # it may do anything: only the caller can know whether it compiles
-        return "off"
-    return "graph" if can_record else "forward" if on_gpu else "off"
-
-
-def _board(folder: Path) -> Any:
-    with needs_extra("tensorboard", "--tensorboard"):
-        from lightning_fabric.loggers.tensorboard import TensorBoardLogger
-
-        return TensorBoardLogger(folder, name=BOARD, version="")
 
 
 def _open_run(out: Path, config: TrainConfig, overwrite: bool, fabric: Any) -> RunFolder:

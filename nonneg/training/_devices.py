@@ -1,0 +1,78 @@
+"""Where a run is computed, and what of it is compiled."""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from nonneg.errors import InputError
+from nonneg.extras import needs_extra
+from nonneg.messages import one_line
+from nonneg.models import OWN_ENCODER
+from nonneg.processes import launched_processes
+from nonneg.training._run import BOARD
+from nonneg.training.config import TrainConfig
+
+
+def open_fabric(config: TrainConfig, loggers: list[Any]) -> Any:
+    """Start Lightning's devices and processes."""
+    with needs_extra("train", "training"), _without_torchmetrics():  # errors in the config are reported before
+        from lightning_fabric import Fabric
+
+    # It advises to lower the precision of float32, which the config decides.
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    processes = launched_processes()
+    # An encoder of another library may have parameters that its output does not use; searching for them takes time.
+    strategy = "ddp_find_unused_parameters_true" if config.has_foreign_encoder else "ddp"
+    try:
+        fabric = Fabric(
+            accelerator=config.accelerator,
+            devices=processes.here,
+            num_nodes=processes.nodes,
+            strategy=strategy if processes.total > 1 else "auto",
+            loggers=loggers,  # the step sets the precision, so that it is the same whether compiled or not
+        )
+    except (RuntimeError, ValueError) as error:
+        reason = one_line(error)
+        cause = "SLURM's tasks" if "slurm" in reason.lower() else f"accelerator {config.accelerator!r}"
+        raise InputError(f"{cause} cannot be used: {reason}") from error
+    fabric.launch()
+    return fabric
+
+
+@contextmanager
+def _without_torchmetrics() -> Iterator[None]:
+    """Fabric imports torchmetrics for its version number, and with it torchvision and transformers: up to 9 seconds."""
+    if "torchmetrics" in sys.modules:
+        yield
+        return
+    sys.modules["torchmetrics"] = None  # type: ignore[assignment]  # Python then reports it as not installed
+    try:
+        yield
+    finally:
+        del sys.modules["torchmetrics"]
+
+
+def chosen_path(config: TrainConfig, fabric: Any) -> str:
+    """Choose what is compiled; 'auto' is the fastest that works here."""
+    on_gpu = fabric.device.type == "cuda"
+    can_record = on_gpu and fabric.world_size == 1 and config.accumulate == 1 and config.precision != "64-true"
+    if config.compile == "graph" and not can_record:
+        raise InputError(
+            f"compile is 'graph' on {fabric.world_size} x {fabric.device.type} in {config.precision} with accumulate"
+            f" {config.accumulate}, expected one CUDA device in float32 or bf16 with accumulate 1"
+        )
+    if config.compile != "auto":
+        return config.compile
+    if config.encoder == OWN_ENCODER:  # it may do anything: only the caller can know whether it compiles
+        return "off"
+    return "graph" if can_record else "forward" if on_gpu else "off"
+
+
+def board(folder: Path) -> Any:
+    with needs_extra("tensorboard", "--tensorboard"):
+        from lightning_fabric.loggers.tensorboard import TensorBoardLogger
+
+        return TensorBoardLogger(folder, name=BOARD, version="")

@@ -40,9 +40,9 @@ from nonneg.training import (
     read_log,
     train,
 )
-from nonneg.training._step import Step
+from nonneg.training._devices import open_fabric
+from nonneg.training._step import Step, views_per_sample
 from nonneg.training._watch import Watch
-from nonneg.training.loop import _fabric
 
 DEVICE = choose_device().type
 
@@ -72,14 +72,14 @@ def whole_training(config: TrainConfig, epochs: int) -> tuple[float, float]:
 
 def stepper(config: TrainConfig, source: Source) -> Any:
     """Return a function that trains a given number of steps."""
-    fabric = _fabric(config, [])
+    fabric = open_fabric(config, [])
     torch.manual_seed(0)
     model = new_model(config, source).to(fabric.device)
     model.to(memory_format=torch.channels_last).train()
     watch = Watch(model.encoder_width, config.features, len(source.label_names), fabric.device, torch.float32)
     optimiser = optimiser_of(model.parameters(), config, fabric.device)
     step = Step(fabric, model, optimiser, watch, config, "graph" if DEVICE == "cuda" else "off")
-    feed = open_feed(source, config, fabric.device)
+    feed = open_feed(source, config, fabric.device, views_per_sample(config))
 
     def rows() -> Any:
         for epoch in itertools.count():
@@ -91,7 +91,7 @@ def stepper(config: TrainConfig, source: Source) -> Any:
 
     def run(steps: int) -> None:
         for batch in itertools.islice(batches, steps):
-            step(batch, 0, 0.1)
+            step(batch, 0, 0.1, config.share, config.dense_weight)
 
     return run
 

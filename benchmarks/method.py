@@ -214,7 +214,7 @@ SETTINGS = {
     "cl-std-4096-tau0.2": Setting("none", features=4096, standardise=True, temperature=0.2),
     # The fifth round: higher shares with the loss that fades.
     "fall0.03-dense-4096-fade": _fourth(0.03, dense_end=0.0),
-    "fall0.06-dense-4096-fade": _fourth(0.06, dense_end=0.0),
+    "fall0.05-dense-4096-fade": _fourth(0.05, dense_end=0.0),
     "fall0.03-dense-4096-fade-linear": _fourth(0.03, dense_end=0.0, hidden=0),
     "fall0.03-dense-2048-fade": _plain(0.03, gelu_gradient=False, dense=True, temperature=0.2, dense_end=0.0),
     "cl-std-4096": Setting("none", features=4096, standardise=True),

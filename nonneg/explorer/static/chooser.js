@@ -1,7 +1,7 @@
 // A search field for choosing a feature by part of its name, its words or its number.
 
-import { dataText, element } from "./build.js";
-import { title } from "./pieces.js";
+import { element } from "./build.js";
+import { titleParts } from "./pieces.js";
 
 const MAX_OPTIONS = 8;
 const HIDE_DELAY = 200; // milliseconds, so that a click on an option still arrives
@@ -18,9 +18,7 @@ export function chooser(label, rows, excluded, choose) {
     const exact = (row) => words.length === 1 && String(row.feature) === words[0];
     matches.sort((a, b) => exact(b) - exact(a) || !a.name - !b.name || b.expected_activation - a.expected_activation);
     list.replaceChildren(...matches.slice(0, MAX_OPTIONS).map((row) =>
-      element("button", { type: "button", role: "option", onclick: () => choose(row.feature) },
-        dataText(title(row), { class: row.name ? "name" : "hint" }), " ",
-        element("span", { class: "soft number" }, `feature ${row.feature}`))));
+      element("button", { type: "button", role: "option", onclick: () => choose(row.feature) }, ...titleParts(row))));
     list.hidden = !matches.length;
     input.setAttribute("aria-expanded", String(matches.length > 0));
   }

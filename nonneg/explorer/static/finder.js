@@ -3,7 +3,7 @@
 import { go, href, isStatic, forSet, setNumber } from "./address.js";
 import { ask, askOnce } from "./api.js";
 import { dataText, element } from "./build.js";
-import { kind, title } from "./pieces.js";
+import { kind, titleParts } from "./pieces.js";
 
 const FEATURES = 6;
 const SAMPLES = 4;
@@ -42,8 +42,7 @@ export function finder(value) {
     ]);
     if (mine !== latest || document.activeElement !== input) return;
     list.replaceChildren(...[
-      ...features.slice(0, FEATURES).map((row) => option(href(`/feature/${row.feature}`, forSet(set)),
-        dataText(title(row), { class: row.name ? "name" : "hint" }), element("span", { class: "soft number" }, ` feature ${row.feature}`))),
+      ...features.slice(0, FEATURES).map((row) => option(href(`/feature/${row.feature}`, forSet(set)), ...titleParts(row))),
       features.length > FEATURES && option(href("/features", forSet(set, { q: text })), element("span", { class: "soft" }, `All ${features.length} features`)),
       ...samples.samples.map((sample) => option(href(`/sample/${sample.row}`, forSet(set)),
         element("span", { class: "soft" }, `${kind(set, 1)} `), dataText(sample.excerpt ?? sample.id))),

@@ -90,7 +90,7 @@ export async function mapPage({ set, overview, parameters }) {
     Object.assign(state, changes);
     const shown = Object.fromEntries(Object.entries(state).filter(([, value]) => value !== null && value !== ""));
     go(href("/map", forSet(set, shown)), { replace: true, quiet: true });
-    drawControls();
+    drawColouring();
     colour();
   }
 
@@ -111,32 +111,36 @@ export async function mapPage({ set, overview, parameters }) {
     tip.hidden = false;
   }
 
-  const controls = element("div", { class: "mapping" });
-  async function drawControls() {
-    const { rows } = await askOnce(`sets/${set}/features`);
-    const feature = rows.find((row) => String(row.feature) === state.feature);
-    const lasso = element("button", { type: "button", "aria-pressed": "false", onclick: () => {
-      const on = lasso.getAttribute("aria-pressed") === "false";
-      lasso.setAttribute("aria-pressed", String(on));
-      plot?.setLasso(on);
-    } }, "Lasso");
-    controls.replaceChildren(...[
-      (!isStatic || each.map_features) && (feature
-        ? element("span", { class: "picked" }, "Coloured by ", dataText(title(feature), { class: "name" }),
-          element("button", { type: "button", class: "plain", "aria-label": `stop colouring by ${fullTitle(feature)}`, onclick: () => change({ feature: null }) }, "×"))
-        : chooser("Colour by a feature", rows, new Set(), (chosen) => change({ feature: String(chosen) }))),
-      each.label_names.length > 1 && element("label", {}, "Label ",
-        element("select", { "aria-label": "Show only one label", onchange: (event) => change({ label: event.target.value }) },
-          element("option", { value: "" }, "all"),
-          each.label_names.map((name) => element("option", { value: name, selected: name === state.label }, name)))),
-      !isStatic && element("input", { type: "search", placeholder: `Find ${kind(set)} with …`, "aria-label": `Find ${kind(set)} by a word`, value: state.q,
-        onchange: (event) => change({ q: event.target.value.trim() }) }),
-      lasso,
-      element("button", { type: "button", "aria-label": "Zoom in", onclick: () => plot?.zoom(1.5) }, "+"),
-      element("button", { type: "button", "aria-label": "Zoom out", onclick: () => plot?.zoom(1 / 1.5) }, "−"),
-      element("button", { type: "button", onclick: () => plot?.reset() }, "Show all"),
-    ].filter(Boolean));
+  const colouring = element("span", { class: "colouring" });
+  const { rows: features } = await askOnce(`sets/${set}/features`);
+  /** Show the feature that colours the map, or a way to choose one; the keyboard's focus stays where it was. */
+  function drawColouring() {
+    const hadFocus = colouring.contains(document.activeElement);
+    const feature = features.find((row) => String(row.feature) === state.feature);
+    colouring.replaceChildren(feature
+      ? element("span", { class: "picked" }, "Coloured by ", dataText(title(feature), { class: "name" }),
+        element("button", { type: "button", class: "plain", "aria-label": `stop colouring by ${fullTitle(feature)}`, onclick: () => change({ feature: null }) }, "×"))
+      : chooser("Colour by a feature", features, new Set(), (chosen) => change({ feature: String(chosen) })));
+    if (hadFocus) colouring.querySelector("button, input")?.focus();
   }
+  const lasso = element("button", { type: "button", "aria-pressed": "false", onclick: () => {
+    const on = lasso.getAttribute("aria-pressed") === "false";
+    lasso.setAttribute("aria-pressed", String(on));
+    plot?.setLasso(on);
+  } }, "Lasso");
+  const controls = element("div", { class: "mapping" }, [
+    (!isStatic || each.map_features) && colouring,
+    each.label_names.length > 1 && element("label", {}, "Label ",
+      element("select", { "aria-label": "Show only one label", onchange: (event) => change({ label: event.target.value }) },
+        element("option", { value: "" }, "all"),
+        each.label_names.map((name) => element("option", { value: name, selected: name === state.label }, name)))),
+    !isStatic && element("input", { type: "search", placeholder: `Find ${kind(set)} with …`, "aria-label": `Find ${kind(set)} by a word`, value: state.q,
+      onchange: (event) => change({ q: event.target.value.trim() }) }),
+    lasso,
+    element("button", { type: "button", "aria-label": "Zoom in", onclick: () => plot?.zoom(1.5) }, "+"),
+    element("button", { type: "button", "aria-label": "Zoom out", onclick: () => plot?.zoom(1 / 1.5) }, "−"),
+    element("button", { type: "button", onclick: () => plot?.reset() }, "Show all"),
+  ]);
 
   askOnce(`sets/${set}/map`).then(async (answer) => {
     found = answer;
@@ -148,7 +152,7 @@ export async function mapPage({ set, overview, parameters }) {
     if (plot) await colour();
     else note.textContent = "The map needs WebGL, which this browser does not offer.";
   }).catch((error) => note.replaceChildren(element("span", { class: "trouble" }, error.message)));
-  drawControls();
+  drawColouring();
 
   return element("section", { class: "map" },
     element("div", { class: "head" }, element("h1", {}, `Map of ${count(total)} ${kind(set, total)}`), setChoice(set, (other) => href("/map", forSet(other)))),

@@ -42,6 +42,12 @@ export function fullTitle(caption) {
   return caption.name || caption.hint ? `${title(caption)}, feature ${caption.feature}` : title(caption);
 }
 
+/** A feature's title as data, followed by its number if the title does not say it. */
+export function titleParts(caption) {
+  const number = caption.name || caption.hint ? element("span", { class: "soft number" }, ` feature ${caption.feature}`) : "";
+  return [dataText(title(caption), { class: caption.name ? "name" : "hint" }), number];
+}
+
 /** A count with its noun. */
 export function counted(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;

@@ -136,11 +136,13 @@ def losses_of(config, folder):
     return [line["loss"] for line in read_log(train(config, folder, progress=False))]
 
 
-@pytest.mark.parametrize("optimiser", [("adamw", 0.003), ("lars", 0.4), ("sgd", 0.1)], ids=lambda o: o[0])
-@pytest.mark.parametrize(("precision", "tolerance"), [("32-true", 1e-2), ("bf16-mixed", 3e-2)])
-def test_the_three_paths_agree_on_the_first_losses(optimiser, precision, tolerance, tmp_path):
-    name, lr = optimiser
-    config = dataclasses.replace(SHORT, optimiser=name, lr=lr, precision=precision)
+@pytest.mark.parametrize(
+    ("optimiser", "lr", "precision", "tolerance"),
+    [("adamw", 0.003, "32-true", 1e-2), ("lars", 0.4, "bf16-mixed", 3e-2), ("sgd", 0.1, "bf16-mixed", 3e-2)],
+    ids=["adamw", "lars", "sgd"],
+)
+def test_the_three_paths_agree_on_the_first_losses(optimiser, lr, precision, tolerance, tmp_path):
+    config = dataclasses.replace(SHORT, optimiser=optimiser, lr=lr, precision=precision)
     runs = {
         path: losses_of(dataclasses.replace(config, compile=path), tmp_path / path)
         for path in ("off", "forward", "graph")
@@ -178,8 +180,8 @@ def test_a_share_is_kept_in_every_path(tmp_path):
 
 @pytest.mark.parametrize("loss", ["spectral", "sup_con", "cross_entropy"])
 def test_every_loss_can_be_recorded(loss, tmp_path):
-    config = dataclasses.replace(SHORT, loss=loss, lr=0.001, compile="graph")
-    assert losses_of(config, tmp_path / "a")[-1] < losses_of(config, tmp_path / "b")[0]
+    found = losses_of(dataclasses.replace(SHORT, loss=loss, lr=0.001, compile="graph"), tmp_path / "run")
+    assert found[-1] < found[0]
 
 
 def test_a_stopped_recorded_run_resumes(tmp_path):
@@ -246,7 +248,7 @@ def test_embedding_waits_for_the_device_only_through_events(never_waiting):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("shape", [(512, 64, 32, 32), (512, 512, 4, 4), (3, 64, 5, 7), (5, 24, 9, 3)], ids=str)
+@pytest.mark.parametrize("shape", [(128, 64, 32, 32), (512, 512, 4, 4), (3, 64, 5, 7), (5, 24, 9, 3)], ids=str)
 def test_sums_of_batch_norm_equal_the_cpus(shape, dtype):
     torch.manual_seed(0)
     channels = shape[1]
@@ -278,23 +280,22 @@ def trained_once(network, forward, views, dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_gradients_of_a_compiled_network_are_as_exact_as_eager_ones(dtype):
     torch.manual_seed(0)
+    torch._dynamo.reset()  # code compiled by another test for other shapes would be used
     plain = ResNet(18, stem="small").cuda().to(memory_format=torch.channels_last)
     compiled, exact = copy.deepcopy(plain), copy.deepcopy(plain).double()
     views = torch.rand(64, 3, 32, 32, device="cuda").contiguous(memory_format=torch.channels_last)
     truth = trained_once(exact, exact, views.double(), torch.float64)
     theirs = trained_once(plain, plain, views, dtype)
-    ours = trained_once(compiled, torch.compile(compiled), views, dtype)
+    with torch.profiler.profile() as profile:
+        ours = trained_once(compiled, torch.compile(compiled, dynamic=False), views, dtype)
     for a, b, c in zip(truth, theirs, ours, strict=True):
         assert float((c - a).norm()) < 1.5 * float((b - a).norm()) + 1e-4 * float(a.norm())
+    assert any("nonneg::moments" in event.key for event in profile.key_averages())  # our batch norm is used
 
 
-def test_batch_norm_of_our_own_is_compiled_but_not_exported():
+def test_batch_norm_of_our_own_is_not_exported():
     network = ResNet(18, stem="small").cuda().to(memory_format=torch.channels_last)
     views = torch.rand(8, 3, 32, 32, device="cuda").contiguous(memory_format=torch.channels_last)
-    torch._dynamo.reset()  # code compiled by another test for other shapes would make these shapes dynamic
-    with torch.profiler.profile() as profile:
-        torch.compile(network, dynamic=False)(views)
-    assert any("nonneg::moments" in event.key for event in profile.key_averages())
     exported = torch.export.export(network, (views,)).module()
     with torch.profiler.profile() as profile:
         exported(views)

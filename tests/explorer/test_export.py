@@ -86,7 +86,9 @@ def test_a_copy_works_in_a_subfolder(digits, static, visit, tmp_path):
 
 def test_hostile_strings_are_shown_as_text_in_a_copy(hostile, static, visit, tmp_path):
     site = export(hostile, out=tmp_path / "site", progress=False)
-    assert (site / "index.html").read_text("utf-8").lower().count("</script") == 2  # the data's own and the script's own
+    assert (site / "index.html").read_text("utf-8").lower().count(
+        "</script"
+    ) == 2  # the data's own and the script's own
     page = visit(static(site) + "/#/feature/0")
     page.locator("h1", has_text=HOSTILE[0]).wait_for()
     for path in ("", *(f"feature/{i}" for i in range(7)), "sample/6", "features?all=1", "map?f=0"):

@@ -81,6 +81,12 @@ def started(folder: Path, port: int) -> tuple["subprocess.Popen[bytes]", float]:
             time.sleep(0.02)
 
 
+def wait_for_names(address: str) -> None:
+    """Wait until names have been suggested for all features."""
+    while not httpx.get(f"{address}/api/overview", timeout=120).json()["sets"][0]["is_settled"]:
+        time.sleep(0.5)
+
+
 def memory(process: "subprocess.Popen[bytes]") -> tuple[float, float]:
     """Return the resident memory in gigabytes, now and at its peak."""
     lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
@@ -165,8 +171,7 @@ def main() -> None:
             begun = time.perf_counter()
             httpx.get(f"{address}/api/sets/0/features", timeout=120).raise_for_status()
             print(f"| table of all features, first request | {time.perf_counter() - begun:.1f} s |")
-            while not httpx.get(f"{address}/api/overview", timeout=120).json()["sets"][0]["is_settled"]:
-                time.sleep(0.5)
+            wait_for_names(address)
             print(f"| words for all features found, after the first request | {time.perf_counter() - begun:.1f} s |")
             for name, path, numbers in (
                 ("overview", "/api/overview", range(10)),

@@ -138,11 +138,13 @@ def losses_of(config, folder):
     return [line["loss"] for line in read_log(train(config, folder, progress=False))]
 
 
-@pytest.mark.parametrize("optimiser", [("adamw", 0.003), ("lars", 0.4), ("sgd", 0.1)], ids=lambda o: o[0])
-@pytest.mark.parametrize(("precision", "tolerance"), [("32-true", 1e-2), ("bf16-mixed", 3e-2)])
-def test_the_three_paths_agree_on_the_first_losses(optimiser, precision, tolerance, tmp_path):
-    name, lr = optimiser
-    config = dataclasses.replace(SHORT, optimiser=name, lr=lr, precision=precision)
+@pytest.mark.parametrize(
+    ("optimiser", "lr", "precision", "tolerance"),
+    [("adamw", 0.003, "32-true", 1e-2), ("lars", 0.4, "bf16-mixed", 3e-2), ("sgd", 0.1, "bf16-mixed", 3e-2)],
+    ids=["adamw", "lars", "sgd"],
+)
+def test_the_three_paths_agree_on_the_first_losses(optimiser, lr, precision, tolerance, tmp_path):
+    config = dataclasses.replace(SHORT, optimiser=optimiser, lr=lr, precision=precision)
     runs = {
         path: losses_of(dataclasses.replace(config, compile=path), tmp_path / path)
         for path in ("off", "forward", "graph")
@@ -180,8 +182,8 @@ def test_a_share_is_kept_in_every_path(tmp_path):
 
 @pytest.mark.parametrize("loss", ["spectral", "sup_con", "cross_entropy"])
 def test_every_loss_can_be_recorded(loss, tmp_path):
-    config = dataclasses.replace(SHORT, loss=loss, lr=0.001, compile="graph")
-    assert losses_of(config, tmp_path / "a")[-1] < losses_of(config, tmp_path / "b")[0]
+    found = losses_of(dataclasses.replace(SHORT, loss=loss, lr=0.001, compile="graph"), tmp_path / "run")
+    assert found[-1] < found[0]
 
 
 def test_a_stopped_recorded_run_resumes(tmp_path):
@@ -259,7 +261,7 @@ def normed_once(kind, norm, x, shortcut):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("kind", ["norm", "relu", "joined"])
-@pytest.mark.parametrize("shape", [(512, 64, 32, 32), (512, 512, 4, 4), (5, 24, 9, 3)], ids=str)
+@pytest.mark.parametrize("shape", [(128, 64, 32, 32), (512, 512, 4, 4), (5, 24, 9, 3)], ids=str)
 def test_batch_norm_of_our_own_is_as_exact_as_torchs(shape, kind, dtype):
     torch.manual_seed(0)
     norm = nn.BatchNorm2d(shape[1]).cuda()

@@ -9,7 +9,7 @@ import numpy as np
 from nonneg.errors import InputError
 from nonneg.explorer import _answers as answers
 from nonneg.explorer._comparison import comparison, matched
-from nonneg.explorer._families import families
+from nonneg.explorer._families import families, family_name
 from nonneg.explorer._feature_page import feature_page
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._finding import found_samples
@@ -42,6 +42,7 @@ class Explorer:
         self.sets = tuple(sets)
         self._figures, self._matched = cache(figures), cache(matched)
         self._mapping = threading.Lock()  # a map takes seconds, and one is enough
+        self._grouping = threading.Lock()  # takes hundreds of megabytes
         self._families = lru_cache(4)(_families)
 
     def prepare(self) -> None:
@@ -61,8 +62,11 @@ class Explorer:
         features = self._set(number)
         rows = tuple(features.row(feature) for feature in range(len(features.active)))
         titles = {row.feature: title for row in rows if (title := row.name or row.hint)}
-        grouped = self._families(features, tuple(sorted(titles.items())))
-        named = tuple(answers.Family(name=name, features=members) for name, members in grouped)
+        # By hints, which names that people give do not change: grouping thousands of features takes seconds.
+        hints = tuple((row.feature, row.hint) for row in rows if row.hint)
+        with self._grouping:
+            grouped = self._families(features, hints)
+        named = tuple(answers.Family(name=family_name(members, titles), features=members) for members in grouped)
         return answers.FeatureTable(samples=len(features), rows=rows, families=named)
 
     def find(self, number: int, text: str, label: str | None = None, shown: int = 24) -> answers.FoundSamples:
@@ -157,5 +161,5 @@ class Explorer:
         return found
 
 
-def _families(features: FeatureSet, titles: tuple[tuple[int, str], ...]) -> list[tuple[str, tuple[int, ...]]]:
-    return families(features.products, np.flatnonzero(features.active), dict(titles))
+def _families(features: FeatureSet, hints: tuple[tuple[int, str], ...]) -> list[tuple[int, ...]]:
+    return families(features.products, np.flatnonzero(features.active), dict(hints))

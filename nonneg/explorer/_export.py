@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -241,8 +242,10 @@ def _rows(content: Any) -> Iterator[int]:
 
 
 def _rounded(content: Any) -> Any:
-    """The content with numbers rounded to the precision that pages show."""
+    """The content with numbers rounded to the precision that pages show; browsers do not read NaN."""
     if isinstance(content, float):
+        if not math.isfinite(content):
+            return None
         return float(np.format_float_positional(content, _DIGITS, fractional=False))
     if isinstance(content, dict):
         return {name: _rounded(value) for name, value in content.items()}

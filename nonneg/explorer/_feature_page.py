@@ -33,14 +33,16 @@ def feature_page(features: FeatureSet, feature: int) -> FeaturePage:
 
 
 def _figures(features: FeatureSet, feature: int) -> tuple[FeatureFigure, ...]:
-    """What was measured when the data was embedded, for every feature of the model."""
-    columns, found = features.features.model_columns, features.features.provenance.get("feature_figures", {})
+    """What was measured when the data was embedded, for every feature of the model; anything else is left out."""
+    columns, given = features.features.model_columns, features.features.provenance.get("feature_figures")
     place = feature if columns is None else int(columns[feature])
-    return tuple(
-        FeatureFigure(title=title, value=both["values"][place], chance=both["chance"][place])
-        for title, both in found.items()
-        if 0 <= place < len(both["values"])
-    )
+    found = []
+    for title, both in given.items() if isinstance(given, dict) else ():
+        lists = [both.get(name) if isinstance(both, dict) else None for name in ("values", "chance")]
+        numbers = [each[place] for each in lists if isinstance(each, list) and 0 <= place < len(each)]
+        if len(numbers) == 2 and all(type(number) in (int, float) and 0 <= number <= 1 for number in numbers):
+            found.append(FeatureFigure(title=title, value=numbers[0], chance=numbers[1]))
+    return tuple(found)
 
 
 def _histogram(values: Array, inactive: int) -> Histogram:

@@ -35,7 +35,7 @@ def _contains(features: FeatureSet, word: str) -> Array:
             found |= np.asarray(pc.fill_null(pc.match_substring(lower, word), False))
     if "id" not in samples.column_names and word.isdecimal() and int(word) < len(features):
         found[int(word)] = True
-    for label in () if features.labels is None else features.labels.names:
-        if word in label.lower():
-            found |= features.has_label(label)
+    if features.labels is not None:
+        matching = [word in label.lower() for label in features.labels.names]
+        found |= np.isin(np.asarray(features.features.labels), features.labels.numbers[matching])
     return found

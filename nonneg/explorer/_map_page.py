@@ -18,7 +18,8 @@ def map_page(features: FeatureSet, found: SampleMap) -> MapPage:
     if features.labels is not None:
         given, names = np.asarray(features.features.labels), features.labels.numbers
         places = np.clip(np.searchsorted(names, given), 0, len(names) - 1)
-        labels = _base64(np.where(names[places] == given, places, _NONE).astype("<u2"))
+        is_shown = (names[places] == given) & (places < _NONE)  # as many as two bytes hold
+        labels = _base64(np.where(is_shown, places, _NONE).astype("<u2"))
     return MapPage(
         method=found.method,
         positions=_base64(np.round(found.positions * _NONE).astype("<u2")),

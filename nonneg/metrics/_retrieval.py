@@ -259,18 +259,21 @@ def group_recall_at_k(a: Any, b: Any, groups_a: Any, groups_b: Any, k: int = 10)
 
 
 @overload
-def mean_reciprocal_rank(a: Any, b: Any, k: int = 10, reduce: Literal[True] = True) -> float: ...
+def mean_reciprocal_rank(a: Any, b: Any, k: int = 10, reduce: Literal[True] = True, own: Any = None) -> float: ...
 @overload
-def mean_reciprocal_rank(a: Any, b: Any, k: int = 10, *, reduce: Literal[False]) -> Tensor: ...
-def mean_reciprocal_rank(a: Any, b: Any, k: int = 10, reduce: bool = True) -> float | Tensor:
+def mean_reciprocal_rank(a: Any, b: Any, k: int = 10, *, reduce: Literal[False], own: Any = None) -> Tensor: ...
+def mean_reciprocal_rank(a: Any, b: Any, k: int = 10, reduce: bool = True, own: Any = None) -> float | Tensor:
     """Return the mean of 1 / rank of each row of `a`'s own row of `b`, by cosine; ranks beyond `k` count 0: MRR@k.
 
-    Tied rows count the mean over the ranks that they share, so that MRR@1 is `recall_at_k` with k = 1.
+    Tied rows count the mean over the ranks that they share, so that MRR@1 is `recall_at_k` with k = 1. Of several own
+    rows, the nearest counts.
 
     Args:
-        a, b: `(samples, features)` torch, NumPy or SciPy sparse matrices; row i of both belong together.
+        a, b: `(samples, features)` torch, NumPy or SciPy sparse matrices.
         k: the last rank that counts.
         reduce: return the mean; otherwise one value per row, `(samples,)` float64.
+        own: `(rows of a, rows of b)` SciPy sparse booleans: which rows of `b` belong to a row of `a`, at least one; by
+            default row i of both belong together.
 
     Example:
         >>> a = np.array([[1.0, 0.0], [0.6, 0.8]])
@@ -279,25 +282,30 @@ def mean_reciprocal_rank(a: Any, b: Any, k: int = 10, reduce: bool = True) -> fl
     """
     for z in (a, b):
         check(z, "mean_reciprocal_rank")
-    if a.shape != b.shape:
+    if a.shape[1] != b.shape[1] or (own is None and a.shape != b.shape):
         raise ValueError(
             f"mean_reciprocal_rank: a has shape {tuple(a.shape)} and b {tuple(b.shape)}, expected the same"
         )
     if k < 1:
         raise ValueError(f"mean_reciprocal_rank: k is {k}, expected 1 or more")
+    own = sp.eye_array(a.shape[0], dtype=bool, format="csr") if own is None else sp.csr_array(own, dtype=bool)
+    if own.shape != (a.shape[0], b.shape[0]) or not own.sum(axis=1).all():
+        raise ValueError(f"mean_reciprocal_rank: own has shape {own.shape}, expected one row of b or more per row of a")
     x, y = (as_dense(for_products(z, "mean_reciprocal_rank"), "mean_reciprocal_rank") for z in (a, b))
     device = x.device if on_gpu(x) else y.device
     queries, candidates = unit_rows(x.to(device).double()), unit_rows(y.to(device).double())
     # Entry r is 1 + 1/2 + … + 1/r, up to k.
-    sums = torch.zeros(len(queries) + 1, dtype=torch.float64, device=device)
-    sums[1 : k + 1] = 1 / torch.arange(1, min(k, len(queries)) + 1, device=device)
+    sums = torch.zeros(len(candidates) + 1, dtype=torch.float64, device=device)
+    sums[1 : k + 1] = 1 / torch.arange(1, min(k, len(candidates)) + 1, device=device)
     sums = sums.cumsum(0)
     values = []
-    for first, last in query_blocks(len(queries), len(queries)):
+    for first, last in query_blocks(len(queries), len(candidates)):
         similarity = queries[first:last] @ candidates.T
-        own = similarity.diagonal(first)[:, None]
-        nearer = (similarity > own + TOLERANCE).sum(1)
-        tied = (similarity >= own - TOLERANCE).sum(1) - nearer
+        is_own = torch.from_numpy(own[first:last].toarray()).to(device)
+        best = similarity.masked_fill(~is_own, -torch.inf).amax(1, keepdim=True)
+        similarity.masked_fill_(is_own, -torch.inf)
+        nearer = (similarity > best + TOLERANCE).sum(1)
+        tied = 1 + (similarity >= best - TOLERANCE).sum(1) - nearer
         values.append((sums[nearer + tied] - sums[nearer]) / tied)
     ranks = torch.cat(values)
     return float(ranks.mean()) if reduce else ranks

@@ -219,6 +219,13 @@ class Modality:
         """
         return None
 
+    def partner_numbers(self, source: Source) -> Sequence[Any] | None:
+        """Return the numbers of all partners of each sample, that of `partners` first; None if all have one of its own.
+
+        A partner that two samples share has one number.
+        """
+        return None
+
     def corrupted(self, source: Source) -> dict[str, tuple[Source, ...]]:
         """Return corrupted versions of a source, by kind and from mild to severe, to measure robustness."""
         return {}

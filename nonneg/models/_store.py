@@ -187,18 +187,24 @@ def _at_most_parameters(limit: int) -> Iterator[None]:
         hook.remove()
 
 
-def fetched(path: str, files: Sequence[str] = (CONFIG, WEIGHTS)) -> Path:
-    """Download these files of a model from the hub, unless there is a local copy, and return their folder."""
+def fetched(path: str, files: Sequence[str] = (CONFIG, WEIGHTS), *, local_only: bool = False) -> Path:
+    """Download these files of a model from the hub, unless there is a local copy, and return their folder.
+
+    With `local_only`, nothing is downloaded or asked for: without a local copy, that is an error.
+    """
     named = _HUB.fullmatch(path)
     if named is None:
         raise InputError(f"{path!r} names no model, expected hub:owner/name or hub:owner/name@revision")
     hub = import_extra("huggingface_hub", path, extra="hub")
     try:
-        found = hub.snapshot_download(named[1], revision=named[2], allow_patterns=list(files))
+        offline = {"local_files_only": True} if local_only else {}
+        found = hub.snapshot_download(named[1], revision=named[2], allow_patterns=list(files), **offline)
     except Exception as error:  # HTTP, the cache and names each have their own family of errors
         kinds = {kind.__name__ for kind in type(error).__mro__}
         if kinds & {"RepositoryNotFoundError", "RevisionNotFoundError"}:
             reason = "there is no such model or revision on the Hugging Face Hub, or it is not public"
+        elif local_only:
+            reason = "there is no copy on this machine"
         elif kinds & {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectionError"}:
             reason = "the Hugging Face Hub cannot be reached, and there is no copy here yet"
         else:

@@ -41,10 +41,10 @@ def encoder_for(
         use_recorded: if false, a recorded sentence model is not used, so that the encoder takes vectors.
     """
     described = _description(run)
-    recorded = recorded_sentence_model(features)
+    recorded, is_recorded = recorded_sentence_model(features), False
     # Features may come from strangers: what they name is used if it is on this machine, but never fetched.
     if sentence_model is None and use_recorded and recorded is not None and _is_local(recorded):
-        sentence_model = recorded
+        sentence_model, is_recorded = recorded, True
     side = ""
     if "encoder" in described:
         is_encoder = features.layer == "encoder" or described.get("projector_depth") == 0
@@ -65,7 +65,15 @@ def encoder_for(
     if isinstance(width, int) and width:
         _check_width(features, width, str(run))
     is_trained = "encoder" in described
-    return Encoder(features, str(run), kind, is_trained=is_trained, sentence_model=sentence_model, side=side)
+    return Encoder(
+        features,
+        str(run),
+        kind,
+        is_trained=is_trained,
+        sentence_model=sentence_model,
+        may_download=not is_recorded,
+        side=side,
+    )
 
 
 def _side(pairs: Any, kind: str | None) -> tuple[str, str]:
@@ -135,9 +143,17 @@ class Encoder:
     """
 
     def __init__(
-        self, features: Features, run: str, kind: str, *, is_trained: bool, sentence_model: str | None, side: str = ""
+        self,
+        features: Features,
+        run: str,
+        kind: str,
+        *,
+        is_trained: bool,
+        sentence_model: str | None,
+        may_download: bool = True,
+        side: str = "",
     ) -> None:
-        self.kind, self.run, self._side = kind, run, side
+        self.kind, self.run, self._side, self._may_download = kind, run, side, may_download
         self._features, self._is_trained, self._sentence_model = features, is_trained, sentence_model
         self._lock = threading.Lock()
 
@@ -199,7 +215,8 @@ class Encoder:
     @cached_property
     def _sentences(self) -> Any:
         library = import_extra("sentence_transformers", str(self._sentence_model), extra="sentence")
-        return library.SentenceTransformer(self._sentence_model)
+        offline = {} if self._may_download else {"local_files_only": True}
+        return library.SentenceTransformer(self._sentence_model, **offline)
 
 
 def _description(run: str | Path) -> dict[str, Any]:

@@ -92,9 +92,16 @@ def _named_run(folder: Path, features: Features) -> str:
     named = features.provenance.get("run")
     if not isinstance(named, str):
         raise InputError(f"{folder} names no run that can encode new inputs, expected one as --run")
+    # Features may come from strangers: a model that they name is used if it is here, but never fetched.
     if named.startswith("hub:"):
-        return named
+        from nonneg.models import fetched
+
+        try:
+            return str(fetched(named, local_only=True))
+        except InputError as error:
+            raise InputError(f"{folder} names a model to fetch: {error}; to fetch it, pass --run {named}") from error
     place = folder.resolve().parent / named
-    if not place.is_dir():
+    # A name, not a path: on Windows, a path can name another machine.
+    if named != Path(named).name or not place.is_dir():
         raise InputError(f"{folder} was made by the run {named}, which is not beside it, expected its path as --run")
     return str(place)

@@ -1,6 +1,6 @@
 """The parts of a measurement that need a trained run and its data."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -75,13 +75,26 @@ def _partners(subject: TrainedSubject) -> Iterator[Figure]:
         raise InputError(f"{subject.test_source.name} has no pairs")
     partners, scores = found
     others = embed_layers(subject.model, partners)
+    rows, own = _candidates(subject.model.modality.partner_numbers(subject.test_source), len(partners))
     for layer in _LAYERS:
-        first, second = (on_fastest_device(features[layer].codes) for features in (subject.whole, others))
+        first, second = (on_fastest_device(codes) for codes in (subject.whole[layer].codes, others[layer].codes[rows]))
         for k, key, title in ((1, "recall_at_1", "partner found, R@1"), (10, "mrr_at_10", "partner's rank, MRR@10")):
-            ranks = metrics.mean_reciprocal_rank(first, second, k, reduce=False).cpu().numpy()
+            ranks = metrics.mean_reciprocal_rank(first, second, k, reduce=False, own=own).cpu().numpy()
             yield mean_figure(key, layer, title, ranks)
         if scores is not None:
             yield _spearman(subject.whole[layer].codes, others[layer].codes, scores, layer)
+
+
+def _candidates(numbers: Sequence[Any] | None, samples: int) -> tuple[Any, Any]:
+    """Return the rows of the partners to search, each partner once, and which of them belong to each sample."""
+    if numbers is None:
+        return np.arange(samples), None
+    known, rows = np.unique([own[0] for own in numbers], return_index=True)
+    sample, partner = np.repeat(np.arange(samples), list(map(len, numbers))), np.concatenate(numbers)
+    place = np.searchsorted(known, partner).clip(max=len(known) - 1)
+    is_candidate = known[place] == partner
+    entries = (np.ones(is_candidate.sum(), bool), (sample[is_candidate], place[is_candidate]))
+    return rows, sp.csr_array(entries, shape=(samples, len(known)))
 
 
 def _spearman(first: Any, second: Any, scores: Any, layer: str) -> Figure:

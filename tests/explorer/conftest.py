@@ -36,7 +36,7 @@ HOSTILE = (
     "long " * 2000,
     "‮right to left‬",
     "🦊 ﷽ مرحبا",
-    "'\"&amp;</title>",
+    "'\"&amp;</title><!--</script><script>document.title='taken'</script>",
 )
 
 
@@ -75,7 +75,7 @@ def hostile(tmp_path) -> Path:
         ids=[f"{HOSTILE[row % 7]}{row}" for row in range(rows)],
         labels=np.arange(rows) % 7,
         label_names=HOSTILE,
-        texts=[f"{HOSTILE[(row + 1) % 7]} {row}" for row in range(rows)],
+        texts=[f"{HOSTILE[(row + 1) % 7]}\u2028{row}" for row in range(rows)],
         names=dict(enumerate(HOSTILE)),
     )
     return features.save(tmp_path / "hostile.features")

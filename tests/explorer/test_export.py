@@ -85,9 +85,16 @@ def test_a_copy_works_in_a_subfolder(digits, static, visit, tmp_path):
 
 
 def test_hostile_strings_are_shown_as_text_in_a_copy(hostile, static, visit, tmp_path):
-    page = visit(static(export(hostile, out=tmp_path / "site", progress=False)) + "/#/feature/0")
+    site = export(hostile, out=tmp_path / "site", progress=False)
+    assert (site / "index.html").read_text("utf-8").lower().count(
+        "</script"
+    ) == 2  # the data's own and the script's own
+    page = visit(static(site) + "/#/feature/0")
     page.locator("h1", has_text=HOSTILE[0]).wait_for()
-    assert page.locator("main script, main img").count() == 0
+    for path in ("", *(f"feature/{i}" for i in range(7)), "sample/6", "features?all=1", "map?f=0"):
+        page.goto(f"{page.url.partition('#')[0]}#/{path}")
+        page.locator("main h1").wait_for()
+        assert page.title() != "taken" and page.locator("main script, main img").count() == 0, path
 
 
 def test_a_copy_is_limited_and_contains_every_image_it_shows(tmp_path):

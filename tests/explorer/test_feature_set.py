@@ -1,5 +1,6 @@
 """The pages' numbers equal those computed from the codes."""
 
+import base64
 import time
 import tracemalloc
 
@@ -11,6 +12,8 @@ from nonneg import Features, InputError, metrics
 from nonneg.explorer import Explorer, open_explorer
 from nonneg.explorer._answers import Query, Weight
 from nonneg.explorer._feature_set import FeatureSet
+from nonneg.explorer._map_page import map_page
+from nonneg.features import SampleMap
 
 
 def made(sparse=True, samples=200, features=15, **parts) -> Explorer:
@@ -281,3 +284,32 @@ def test_a_feature_of_pairs_says_how_far_partners_agree():
     features = Features(np.eye(2, dtype=np.float32)).with_provenance({"agreement": {"auc": [0.875, None]}})
     rows = open_explorer([features]).table(0).rows
     assert [row.agreement for row in rows] == [0.875, None]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [1],
+        {"x": 3},
+        {"x": {"values": ["a", "b"], "chance": [0.1, 0.1]}},
+        {"x": {"values": [0.5], "chance": []}},
+        {"x": {"values": [float("nan"), 0.5], "chance": [0.1, 0.1]}},
+    ],
+)
+def test_figures_of_features_that_are_not_numbers_are_left_out(given):
+    features = Features(np.eye(2, dtype=np.float32), provenance={"feature_figures": given})
+    assert open_explorer([features]).feature(0, 0).figures == ()
+
+
+def test_samples_are_found_in_time_among_many_labels():
+    count = 70_000
+    codes = np.eye(8, dtype=np.float32)[np.arange(count) % 8]
+    features = Features(codes, labels=np.arange(count), label_names=[f"label {i}" for i in range(count)])
+    explorer = open_explorer([features])
+    begun = time.process_time()
+    assert explorer.find(0, "label 69999").rows == (69_999,)
+    assert time.process_time() - begun < 10
+    shown = np.frombuffer(
+        base64.b64decode(map_page(explorer.sets[0], SampleMap("", np.zeros((count, 2)))).labels), "<u2"
+    )
+    assert (shown[:65_535] == np.arange(65_535)).all() and (shown[65_535:] == 65_535).all()  # 65,535 is no label

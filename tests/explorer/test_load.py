@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from benchmarks.explore import crowd, memory, started, synthetic
+from benchmarks.explore import crowd, memory, started, synthetic, wait_for_names
 
 
 def test_eight_clients_read_search_try_and_name_without_an_error(own_digits, serve):
@@ -17,10 +17,12 @@ def test_eight_clients_read_search_try_and_name_without_an_error(own_digits, ser
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_sixty_clients_read_search_try_and_name_for_a_minute(tmp_path):
     run = synthetic(tmp_path)
     process, _ = started(run, port=8792)
     try:
+        wait_for_names("http://127.0.0.1:8792")
         asyncio.run(crowd("http://127.0.0.1:8792", clients=3, seconds=3))  # loads the model
         before, _ = memory(process)
         load = asyncio.run(crowd("http://127.0.0.1:8792", clients=60, seconds=60))

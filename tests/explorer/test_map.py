@@ -3,6 +3,7 @@
 import base64
 import io
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from PIL import Image
 
 from nonneg import Features, InputError
 from nonneg.explorer import export, open_explorer
+from nonneg.explorer._answers import NewName
+from nonneg.explorer._families import families
 from nonneg.features import journal, read_map
 
 
@@ -62,6 +65,30 @@ def test_near_duplicates_form_families_with_a_name(topics):
     table = explorer.table(0)
     assert sorted(family.features for family in table.families) == [(0, 1), (2, 3), (4, 5)]
     assert all(family.name for family in table.families)
+
+
+def test_given_names_name_the_families_but_do_not_regroup_them(topics, tmp_path):
+    topics.save(tmp_path / "x.features")
+    explorer = open_explorer([tmp_path / "x.features"])
+    explorer.prepare()
+    before = explorer.table(0).families
+    for feature in (0, 1, 2):
+        explorer.rename(0, feature, NewName(name="whale"))
+    after = explorer.table(0).families
+    assert [family.features for family in after] == [family.features for family in before]
+    assert {family.name for family in after if 0 in family.features} == {"whale"}
+
+
+def test_grouping_takes_little_memory():
+    count = 1_000
+    products = np.eye(count, dtype=np.float32)
+    tracemalloc.start()
+    try:
+        assert families(products, np.arange(count), {0: "red car", 1: "blue car"}) == []
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 * count**2  # bytes
 
 
 def test_samples_are_found_by_their_words_and_label(topics):

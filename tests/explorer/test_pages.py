@@ -225,6 +225,9 @@ def test_hostile_strings_are_shown_as_text(hostile, serve, visit):
         "/sample/1",
         "/sample/3",
         "/compose?f=0:1",
+        "/samples?q=taken",
+        "/features?q=%3Cimg%20src%3Dx%20onerror%3Ddocument.title%3D'taken'%3E",
+        "/map?f=0",
     ):
         page.goto(address + path)
         settled(page)

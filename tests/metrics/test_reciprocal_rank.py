@@ -41,3 +41,14 @@ def test_at_1_it_is_the_recall():
 def test_other_shapes_and_ranks_are_errors(b, k, name):
     with pytest.raises(ValueError, match=name):
         mean_reciprocal_rank(np.ones((3, 3)), b, k)
+
+
+def test_of_several_own_rows_the_nearest_counts_and_the_others_do_not_stand_before_it():
+    a = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    b = np.array([[1.0, 0.0], [0.9, 0.1], [0.5, 0.5]])
+    own = sp.csr_array(np.array([[0, 1, 0], [0, 0, 1], [1, 1, 0]], bool))
+    assert mean_reciprocal_rank(a, b, reduce=False, own=own).tolist() == [0.5, 1.0, 1.0]
+    with pytest.raises(ValueError, match="own"):
+        mean_reciprocal_rank(a, b, own=own[:2])
+    with pytest.raises(ValueError, match="own"):
+        mean_reciprocal_rank(a, b, own=sp.csr_array((3, 3), dtype=bool))

@@ -1,6 +1,10 @@
 """Encoders of new images, vectors and texts: their codes fit the features."""
 
 import io
+import re
+import sys
+import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -182,6 +186,44 @@ def test_features_that_name_no_run_need_one(tmp_path, features):
     plain = features.save(tmp_path / "x.features")
     with pytest.raises(InputError, match=r"x.features .*--run"):
         search_folder(plain, Query(vector="v.npy"))
-    named = Features(features.codes, provenance={"run": "gone"}).save(tmp_path / "y.features")
-    with pytest.raises(InputError, match=r"run gone.*--run"):
-        search_folder(named, Query(vector="v.npy"))
+    (tmp_path / "elsewhere").mkdir()
+    for place, run in enumerate(("gone", str(tmp_path / "elsewhere"), "../elsewhere", r"\\host\share")):
+        named = Features(features.codes, provenance={"run": run}).save(tmp_path / "in" / f"{place}.features")
+        with pytest.raises(InputError, match=rf"run {re.escape(run)}.*--run"):
+            search_folder(named, Query(vector="v.npy"))
+
+
+def test_a_model_that_features_name_is_never_fetched(converted, tmp_path, monkeypatch):
+    """Features may come from strangers: only what is on this machine is loaded, without asking another one."""
+    asked, models = [], []
+
+    def snapshot_download(name, local_files_only=False, **options):
+        asked.append((name, local_files_only))
+        if name == "stranger/known":
+            return str(converted / "run" / "model")
+        raise FileNotFoundError(name)
+
+    class SentenceTransformer:
+        def __init__(self, name, **options):
+            models.append((name, options))
+
+        def encode(self, texts, show_progress_bar):
+            return np.ones((len(texts), 24))
+
+    hub, library = types.ModuleType("huggingface_hub"), types.ModuleType("sentence_transformers")
+    hub.snapshot_download, hub.try_to_load_from_cache = snapshot_download, lambda *name: "modules.json"
+    library.SentenceTransformer = SentenceTransformer
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
+    codes = Features.load(converted / "run.features").codes
+    for name in ("stranger/known", "stranger/other"):
+        Features(codes, provenance={"run": f"hub:{name}"}).save(tmp_path / f"{Path(name).name}.features")
+    query = Query(vector=str(converted / "one.npy"))
+    assert search_folder(tmp_path / "known.features", query).hits
+    with pytest.raises(InputError, match=r"no copy on this machine.*--run hub:stranger/other"):
+        search_folder(tmp_path / "other.features", query)
+    assert asked == [("stranger/known", True), ("stranger/other", True)]
+    named = Features(codes, provenance={"sentence_model": "stranger/sentences"})
+    encoder_for(named, converted / "run").codes("moon")
+    encoder_for(named, converted / "run", "mine").codes("moon")
+    assert models == [("stranger/sentences", {"local_files_only": True}), ("mine", {})]

@@ -1,6 +1,6 @@
 """`Pairs`: the modality of samples with two sides, each of a modality of its own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Self
 
@@ -145,6 +145,10 @@ class Pairs(Modality):
         side = next(side for side in self.sides if side != samples.side)
         taken = Source(f"{source.name} partners", SomeRows(samples.others.samples, first), source.ids)
         return replace(taken, samples=SideRows(side, taken)), None
+
+    def partner_numbers(self, source: Source) -> Sequence[Any] | None:
+        samples, rows = unwrapped(source.samples)
+        return [samples.partners[row] for row in rows] if isinstance(samples, SideRows) and samples.partners else None
 
     def adapted(self, data: Any, on_gpu: bool) -> dict[str, Any]:
         """Choose the encoder and the size of images as for images alone."""

@@ -187,6 +187,12 @@ class Texts(Modality):
         partners = Source(f"{source.name} partners", TextRows(some.pairs or ()), source.ids)
         return self._tokenised(partners), some.scores
 
+    def partner_numbers(self, source: Source) -> Sequence[Any] | None:
+        texts, rows = text_rows(source.samples, source.name)
+        if texts.pairs is None:
+            return None
+        return list(np.unique([texts.pairs[row] for row in rows], return_inverse=True)[1][:, None])
+
     def _tokenised(self, source: Source) -> Source:
         if self.tokenizer is None:
             return source

@@ -54,6 +54,9 @@ def test_a_side_has_each_sample_once_with_all_its_partners():
     assert np.array_equal(pairs.preview(texts, range(3))["pixels"], IMAGES.samples[[2, 2, 0]])
     partners, _ = pairs.partners(images)
     assert pairs.preview(partners, range(3))["texts"] == ["one", "two", "four"]
+    assert [numbers.tolist() for numbers in pairs.partner_numbers(images)] == [[0, 1], [1], [3]]
+    assert [numbers.tolist() for numbers in pairs.partner_numbers(texts.take([2, 1]))] == [[0], [2, 1]]
+    assert pairs.partner_numbers(source) is None
 
 
 def test_sides_of_the_same_kind_are_first_and_second():

@@ -63,6 +63,16 @@ def test_parquet_holds_the_pictures_itself(folder, tmp_path):
     assert source.samples.sources[1].samples.texts == ["red", "green", "blue"]
 
 
+def test_a_label_has_the_same_number_in_all_splits_of_parquet(folder, tmp_path):
+    stored = [{"bytes": encoded(folder / path), "path": path} for path in COLOURS]
+    for split, kinds in (("train", ["toy", "shoe", "toy"]), ("test", ["toy", "hat", "hat"])):
+        table = pa.table({"image": stored, "caption": ["red", "green", "blue"], "kind": kinds})
+        pq.write_table(table, tmp_path / f"{split}-00000-of-00001.parquet")
+    train, test = (Pairs(labels="kind").open(str(tmp_path), split, progress=False) for split in ("train", "test"))
+    assert train.label_names == test.label_names == ("hat", "shoe", "toy")
+    assert train.labels.tolist() == [2, 1, 2] and test.labels.tolist() == [2, 0, 0]
+
+
 def test_a_tar_holds_a_text_beside_each_picture(folder, tmp_path):
     with tarfile.open(tmp_path / "shard.tar", "w") as tar:
         for number, (path, colour) in enumerate(COLOURS.items()):

@@ -111,12 +111,14 @@ class Listed(NamedTuple):
         ids: the id of each image, including broken ones.
         files: the Parquet files of the split, in the order of their rows.
         tar: the tar.
+        elsewhere: the Parquet files of the other splits.
     """
 
     name: str
     ids: Sequence[str]
     files: Sequence[Path] = ()
     tar: Path | None = None
+    elsewhere: Sequence[Path] = ()
 
 
 def listed(data: Any, split: str = "train") -> Listed | None:
@@ -135,8 +137,9 @@ def listed(data: Any, split: str = "train") -> Listed | None:
         if isinstance(found, Source):
             return None
         listing = found.listing()
-    files = found.files if isinstance(found, Parquet) else ()
-    return Listed(listing.name, listing.ids, files, Path(data) if isinstance(found, Tar) else None)
+    if isinstance(found, Parquet):
+        return Listed(listing.name, listing.ids, found.files, elsewhere=found.elsewhere)
+    return Listed(listing.name, listing.ids, tar=Path(data) if isinstance(found, Tar) else None)
 
 
 @contextmanager

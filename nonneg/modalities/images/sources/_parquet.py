@@ -47,6 +47,11 @@ class Parquet:
         """The files of the split, in the order of their rows."""
         return self._files
 
+    @property
+    def elsewhere(self) -> Sequence[Path]:
+        """The files of the other splits."""
+        return self._elsewhere
+
     def fingerprint(self) -> str:
         # Includes the other splits, because classes given as words are numbered over all of them.
         with read_errors_as_input_errors(self._data):

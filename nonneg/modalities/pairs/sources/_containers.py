@@ -10,6 +10,7 @@ from nonneg.errors import InputError
 from nonneg.modalities._splits import choose_split
 from nonneg.modalities.images.sources import Listed, listed, tar_members
 from nonneg.modalities.pairs.sources._table import USUAL, Columns, Table, chosen_column
+from nonneg.tables import column_names
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Contained:
         ids: the id of each picture, including broken ones.
         texts: the text of each picture, None if there is none.
         labels: the label of each picture, if a column of them was named.
+        labels_elsewhere: those of the other splits: a label has the same number in all of them.
         groups: the group of each picture, likewise.
     """
 
@@ -30,6 +32,7 @@ class Contained:
     ids: Sequence[str]
     texts: Sequence[Any]
     labels: Sequence[Any] | None = None
+    labels_elsewhere: Sequence[Any] = ()
     groups: Sequence[Any] | None = None
 
 
@@ -64,24 +67,36 @@ def _in_parquet(found: Listed, columns: Columns) -> Contained:
     tables = [Table(path, found.name, "train") for path in found.files]
     text = tables[0].chosen(columns.second, "texts")
     read = {name: [value for table in tables for value in table.column(name)] for name in _named(text, columns)}
-    return _contained(f"{found.files[0]}:{text}", found, text, columns, read)
+    others = [Table(path, found.name, "train") for path in found.elsewhere if columns.labels in column_names(path)]
+    elsewhere = [label for table in others for label in table.column(columns.labels)]
+    return _contained(f"{found.files[0]}:{text}", found, text, columns, read, elsewhere)
 
 
 def _in_dataset(found: Listed, data: Any, split: str, columns: Columns) -> Contained:
-    part = data[choose_split(split, map(str, data), "the dataset")] if isinstance(data, Mapping) else data
+    chosen = choose_split(split, map(str, data), "the dataset") if isinstance(data, Mapping) else ""
+    part = data[chosen] if chosen else data
     part = part.with_format(None) if hasattr(part, "with_format") else part
     text = chosen_column("the dataset", list(part.column_names), columns.second, USUAL["texts"], "texts")
     read = {name: list(part[name]) for name in _named(text, columns)}
-    return _contained(f"the dataset's column {text}", found, text, columns, read)
+    others = [data[name] for name in data if str(name) != chosen] if chosen else []
+    elsewhere = [label for other in others if columns.labels in other.column_names for label in other[columns.labels]]
+    return _contained(f"the dataset's column {text}", found, text, columns, read, elsewhere)
 
 
 def _named(text: str, columns: Columns) -> list[str]:
     return [name for name in (text, columns.labels, columns.groups) if name]
 
 
-def _contained(where: str, found: Listed, text: str, columns: Columns, read: Mapping[str, Sequence[Any]]) -> Contained:
+def _contained(
+    where: str,
+    found: Listed,
+    text: str,
+    columns: Columns,
+    read: Mapping[str, Sequence[Any]],
+    labels_elsewhere: Sequence[Any],
+) -> Contained:
     labels, groups = (read.get(name) if name else None for name in (columns.labels, columns.groups))
-    return Contained(where, found.name, found.ids, read[text], labels, groups)
+    return Contained(where, found.name, found.ids, read[text], labels, labels_elsewhere, groups)
 
 
 def is_stored(data: Any) -> bool:

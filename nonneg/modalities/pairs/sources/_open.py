@@ -77,7 +77,8 @@ def _from_container(
     texts = pairs.second.open_column(
         contained.texts, contained.where, Path(), skip_broken=skip_broken, progress=progress
     )
-    labels = _labels([contained.labels] if contained.labels is not None else [], contained.where)
+    splits = [] if contained.labels is None else [contained.labels, contained.labels_elsewhere]
+    labels = _labels(splits, contained.where)
     if contained.labels is None and images.labels is not None:
         labels = np.where(rows < 0, -1, images.labels[rows]), images.label_names
     return _paired(contained.where, contained.name, pairs, [(images, rows), texts], labels, contained.groups)

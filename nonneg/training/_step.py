@@ -16,6 +16,7 @@ from nonneg.messages import one_line
 from nonneg.modalities import Shared, Source, arrays_of, as_tensors, map_arrays
 from nonneg.models import Model
 from nonneg.rectify import NonNegative, Standardise
+from nonneg.training._cached import Cached
 from nonneg.training._feed import Batch
 from nonneg.training._optimisers import LARS, set_learning_rate
 from nonneg.training._recorded import Recorded, compiled
@@ -69,7 +70,11 @@ class Step:
         # Compiled as a module: Fabric can wrap modules for several processes.
         wrapped: Any = torch.compile(layers, dynamic=False) if path == "forward" else layers
         self.layers, self.optimiser = fabric.setup(wrapped, optimiser)
-        self._run: Callable[[Batch], None] = _Graph(self, layers) if path == "graph" else self._run_eagerly
+        self._run: Callable[[Batch], None] = self._run_eagerly
+        if path == "graph":
+            self._run = _Graph(self, layers)
+        elif config.encode_rows:
+            self._run = Cached(self, path)
 
     def __call__(self, batch: Batch, epoch: int, lr: float, share: float, dense_weight: float) -> None:
         set_learning_rate(self.optimiser, lr)
@@ -81,17 +86,35 @@ class Step:
             self._run(batch)
         except torch.OutOfMemoryError as error:
             raise InputError(
-                f"out of memory with batch_size {self.config.batch_size}; reduce it or raise accumulate"
+                f"out of memory with batch_size {self.config.batch_size}; reduce it, or set encode_rows or accumulate"
             ) from error
 
     def forward(self, layers: nn.Module, batch: Batch) -> Outcome:
         """Compute the loss of a batch of samples."""
-        config, count = self.config, self.views_per_sample
-        views = self.model.modality.draw_views(batch.content, batch.samples, config.seed, self.epoch, count, self.dtype)
-        labels = None if batch.labels is None else batch.labels.repeat(count)
-        half = _AUTOCAST.get(config.precision)
-        with torch.autocast(self.fabric.device.type, half, enabled=half is not None):
+        views = self.views(batch)
+        with self.autocast():
             h, dense, z, head = layers(views)
+        return self._outcome(batch, h, dense, z, head)
+
+    def after_encoder(self, h: Tensor, batch: Batch) -> Outcome:
+        """Compute the loss of a batch from the encoder's output for its views, without synchronising processes."""
+        with self.autocast():
+            dense, z = self.model.project_all(h)
+        return self._outcome(batch, h, dense, z, None if self.model.classifier is None else self.model.head())
+
+    def views(self, batch: Batch) -> Any:
+        """Draw the views of a batch of samples."""
+        seed, count = self.config.seed, self.views_per_sample
+        return self.model.modality.draw_views(batch.content, batch.samples, seed, self.epoch, count, self.dtype)
+
+    def autocast(self) -> torch.autocast:
+        """Return the context in which the network runs."""
+        half = _AUTOCAST.get(self.config.precision)
+        return torch.autocast(self.fabric.device.type, half, enabled=half is not None)
+
+    def _outcome(self, batch: Batch, h: Tensor, dense: Tensor, z: Tensor, head: Tensor | None) -> Outcome:
+        config = self.config
+        labels = None if batch.labels is None else batch.labels.repeat(self.views_per_sample)
         related = self.model.modality.related(batch.content)
         loss = self._loss(z, labels, head, config.temperature, related)
         if config.first_dense_weight or config.dense_weight:
@@ -118,7 +141,9 @@ class Step:
         if self.model.modality.sides:
             return losses.multimodal.spectral(z1, z2, group, related)
         if config.loss == "info_nce":
-            return losses.info_nce(z1, z2, temperature, group=group, chunk_rows=chunk_rows)
+            return losses.info_nce(z1, z2, temperature, group=group, chunk_rows=chunk_rows, related=related)
+        if config.loss == "spectral":
+            return losses.spectral(z1, z2, group, related)
         return getattr(losses, config.loss)(z1, z2, group=group)  # type: ignore[no-any-return]
 
     def _run_eagerly(self, batch: Batch) -> None:
@@ -155,7 +180,8 @@ def step_bytes(network: Model, source: Source, config: TrainConfig, processes: i
         return tensor
 
     one = as_tensors(source.samples[[0]])
-    views = config.batch_size // processes // config.accumulate * views_per_sample(config)
+    samples = config.batch_size // processes // config.accumulate
+    views = min(samples, config.encode_rows or samples) * views_per_sample(config)
     views //= max(1, len(network.modality.sides))  # the encoder's input then holds all sides
     try:
         shadow = copy.deepcopy(network).to("meta")

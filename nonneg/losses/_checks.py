@@ -79,6 +79,12 @@ def check_labels(loss: str, labels: Tensor | None, z: Tensor, name: str = "label
     check_same_device(loss, z, **{name: labels})
 
 
+def check_related(loss: str, related: Tensor | None, z: Tensor) -> None:
+    """Check that there is one integer per row, or none at all."""
+    if related is not None:
+        check_labels(loss, related, z, "related")
+
+
 def check_weights(loss: str, **weights: float) -> None:
     """Check that the weights of a loss's terms are finite and not negative."""
     for name, weight in weights.items():

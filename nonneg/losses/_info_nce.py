@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nonneg.gathering import gather, mean_over_processes
-from nonneg.losses._checks import check_same_width, checked_batch, checked_temperature
-from nonneg.losses._rows import full_precision, sum_over_rows, unit_rows
+from nonneg.losses._checks import check_related, check_same_width, checked_batch, checked_temperature
+from nonneg.losses._rows import full_precision, sum_over_rows, unit_rows, unrelated_partner_loss
 from nonneg.losses._triangle import LEAST_TEMPERATURE, triangle_loss
 
 
@@ -18,6 +18,7 @@ def info_nce(
     group: dist.ProcessGroup | None = None,
     chunk_rows: int | None = None,
     negatives: Tensor | None = None,
+    related: Tensor | None = None,
 ) -> Tensor:
     """Contrast two views of each sample with all other views of the batch (InfoNCE, SimCLR's NT-Xent).
 
@@ -39,6 +40,8 @@ def info_nce(
         negatives: `(count, features)` further negatives for every view, such as a queue of earlier features
             (MoCo), in any floating-point dtype. It is shared by all processes: each must pass the same tensor, as MoCo
             does by gathering features before it adds them to its queue; it is never sent. Detach it if it is constant.
+        related: `(pairs,)` integers: pairs with the same number, such as several captions of one picture, are never
+            negatives of each other, on any process. None if every other pair is a negative.
 
     Returns:
         A scalar, the mean over all views, in float32 (float64 for float64 input).
@@ -55,6 +58,7 @@ def info_nce(
     divisor = checked_temperature("info_nce", temperature, z1)
     if negatives is not None:
         check_same_width("info_nce", z1, negatives=negatives)
+    check_related("info_nce", related, z1)
     with full_precision(z1):
         # Gathered as (processes, view, pair, feature), laid out as all first views, then all second views.
         views = gather(torch.stack((z1, z2)), group).transpose(0, 1)
@@ -64,10 +68,16 @@ def info_nce(
 
         def summed(candidates: Tensor) -> Tensor:
             anchors = candidates if alone else units if group is None else units[own]  # all views need no copy
-            return sum_over_rows(_partner_loss, (anchors, own, partner), (candidates, divisor), chunk_rows)
+            if related is None:
+                return sum_over_rows(_partner_loss, (anchors, own, partner), (candidates, divisor), chunk_rows)
+            numbers = gather(related, group).flatten().repeat(2)
+            unrelated = (numbers.max() + 1).expand(len(candidates) - len(numbers))  # of a queue
+            everyone = torch.cat((numbers, unrelated))
+            rows = (anchors, partner, numbers[own])
+            return sum_over_rows(unrelated_partner_loss, rows, (candidates, divisor, everyone), chunk_rows)
 
         is_constant = not isinstance(temperature, Tensor) and temperature >= LEAST_TEMPERATURE
-        if alone and is_constant and chunk_rows is not None and chunk_rows > 0:
+        if alone and related is None and is_constant and chunk_rows is not None and chunk_rows > 0:
             loss = triangle_loss(units, partner, float(temperature), chunk_rows, summed)
         else:
             loss = summed(units if negatives is None else torch.cat((units, unit_rows(negatives).to(units.dtype))))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
@@ -58,6 +59,22 @@ def unit_rows(z: Tensor) -> Tensor:
     """
     unit, _ = _UnitRows.apply(z.to(working_dtype(z)))  # type: ignore[no-untyped-call]
     return unit  # type: ignore[no-any-return]
+
+
+def unrelated_partner_loss(
+    anchors: Tensor, partner: Tensor, own: Tensor, candidates: Tensor, temperature: Tensor, everyone: Tensor
+) -> Tensor:
+    """Return the sum of −log of the softmax at the partner, without the other candidates related to an anchor.
+
+    Args:
+        anchors, candidates: `(rows, features)` and `(all, features)`, of length 1 or 0.
+        partner: `(rows,)`, the candidate to find.
+        own, everyone: `(rows,)` and `(all,)` integers, the same for rows that are never negatives of each other.
+        temperature: the divisor of the similarities.
+    """
+    is_left_out = (own[:, None] == everyone).scatter(1, partner[:, None], False)
+    logits = ((anchors / temperature) @ candidates.T).masked_fill(is_left_out, float("-inf"))
+    return F.cross_entropy(logits, partner, reduction="sum")
 
 
 def sum_over_rows(

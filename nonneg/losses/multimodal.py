@@ -7,10 +7,10 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
-from nonneg.gathering import gather, mean_over_processes, total
-from nonneg.losses._checks import check_labels, checked_batch, checked_temperature, working_dtype
-from nonneg.losses._rows import full_precision, sum_over_rows, unit_rows
-from nonneg.losses._spectral import energy
+from nonneg.gathering import gather, mean_over_processes
+from nonneg.losses._checks import check_related, checked_batch, checked_temperature, working_dtype
+from nonneg.losses._rows import full_precision, sum_over_rows, unit_rows, unrelated_partner_loss
+from nonneg.losses._spectral import energy, unrelated_energy
 
 __all__ = ["info_nce", "spectral"]
 
@@ -45,7 +45,7 @@ def info_nce(
         tensor(0.0134)
     """
     rank, _, pairs = checked_batch("multimodal.info_nce", group, a=a, b=b)
-    _check_related("multimodal.info_nce", related, a)
+    check_related("multimodal.info_nce", related, a)
     temperature = checked_temperature("multimodal.info_nce", temperature, a)
     with full_precision(a):
         units_a, units_b = (unit_rows(gather(z, group).flatten(0, 1)) for z in (a, b))
@@ -55,7 +55,7 @@ def info_nce(
         rows: tuple[Tensor, ...] = (partner,)
         shared: tuple[Tensor, ...] = (temperature,)
         if related is not None:
-            loss = _unrelated_partner_loss
+            loss = unrelated_partner_loss
             rows, shared = (partner, related), (temperature, gather(related, group).flatten())
         a_to_b = sum_over_rows(loss, (units_a[mine], *rows), (units_b, *shared), chunk_rows)
         b_to_a = sum_over_rows(loss, (units_b[mine], *rows), (units_a, *shared), chunk_rows)
@@ -64,20 +64,6 @@ def info_nce(
 
 def _partner_loss(anchors: Tensor, partner: Tensor, candidates: Tensor, temperature: Tensor) -> Tensor:
     return F.cross_entropy((anchors / temperature) @ candidates.T, partner, reduction="sum")
-
-
-def _unrelated_partner_loss(
-    anchors: Tensor, partner: Tensor, own: Tensor, candidates: Tensor, temperature: Tensor, everyone: Tensor
-) -> Tensor:
-    """The same without the candidates related to an anchor, other than its partner."""
-    is_left_out = (own[:, None] == everyone).scatter(1, partner[:, None], False)
-    logits = ((anchors / temperature) @ candidates.T).masked_fill(is_left_out, float("-inf"))
-    return F.cross_entropy(logits, partner, reduction="sum")
-
-
-def _check_related(loss: str, related: Tensor | None, a: Tensor) -> None:
-    if related is not None:
-        check_labels(loss, related, a, "related")
 
 
 def spectral(a: Tensor, b: Tensor, group: dist.ProcessGroup | None = None, related: Tensor | None = None) -> Tensor:
@@ -101,17 +87,15 @@ def spectral(a: Tensor, b: Tensor, group: dist.ProcessGroup | None = None, relat
         tensor(-2.)
     """
     rank, processes, pairs = checked_batch("multimodal.spectral", group, a=a, b=b)
-    _check_related("multimodal.spectral", related, a)
+    check_related("multimodal.spectral", related, a)
     with full_precision(a):
         dtype = working_dtype(a)
         x, y = a.to(dtype), b.to(dtype)
         everyone = gather(y, group).flatten(0, 1)
         agreement = (x * y).sum(1)
         if related is not None:
-            is_negative = related[:, None] != gather(related, group).flatten()
-            count = total(is_negative.sum(), group).clamp(min=1) / processes
-            repulsion = ((x @ everyone.T).square() * is_negative).sum()
-            return mean_over_processes(repulsion / count - 2 * agreement.mean(), group)
+            repulsion = unrelated_energy(x, everyone, related, group)
+            return mean_over_processes(repulsion - 2 * agreement.mean(), group)
         pair = torch.arange(processes * pairs, device=a.device).view(processes, pairs)
         repulsion = energy(x, everyone, pair[rank], pair.flatten(), agreement.square().sum())
         negatives = pairs * (pairs * processes - 1)

@@ -77,14 +77,21 @@ class Model(nn.Module):
     def forward_all(self, inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
         """Return the encoder's output, the features before the rectifier, and the features, from one pass."""
         h = encoded(self.encoder, inputs, self.encoder_width)
+        return h, *self.project_all(h)
+
+    def project_all(self, h: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the features before the rectifier, and the features, of the encoder's output `(batch, encoder_width)`.
+
+        Without a rectifier, they are the same.
+        """
         if self.config.rectify == "none":
             z = self.projector(h)
-            return h, z, z
+            return z, z
         *layers, rectifier = self.projector
         before = h
         for layer in layers:
             before = layer(before)
-        return h, before, rectifier(before)
+        return before, rectifier(before)
 
     def head(self) -> Tensor:
         """Return the classifier's weight `(classes, features)`, rectified if the config says so."""

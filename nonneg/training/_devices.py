@@ -58,11 +58,13 @@ def _without_torchmetrics() -> Iterator[None]:
 def chosen_path(config: TrainConfig, fabric: Any) -> str:
     """Choose what is compiled; 'auto' is the fastest that works here."""
     on_gpu = fabric.device.type == "cuda"
-    can_record = on_gpu and fabric.world_size == 1 and config.accumulate == 1 and config.precision != "64-true"
+    is_whole = config.accumulate == 1 and not config.encode_rows
+    can_record = on_gpu and fabric.world_size == 1 and is_whole and config.precision != "64-true"
     if config.compile == "graph" and not can_record:
         raise InputError(
             f"compile is 'graph' on {fabric.world_size} x {fabric.device.type} in {config.precision} with accumulate"
-            f" {config.accumulate}, expected one CUDA device in float32 or bf16 with accumulate 1"
+            f" {config.accumulate} and encode_rows {config.encode_rows}, expected one CUDA device in float32 or bf16"
+            " with accumulate 1 and encode_rows 0"
         )
     if config.compile != "auto":
         return config.compile

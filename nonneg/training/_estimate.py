@@ -14,6 +14,7 @@ _FEW = 16  # samples that are tried first: with a large network on a CPU, a whol
 _SOON = 0.2  # seconds
 # Time of a step compared with the plain forward and backward pass that is measured, and seconds for compiling.
 _PATHS = {"off": (1.1, 0.0), "forward": (0.9, 40.0), "graph": (0.7, 60.0)}
+_TWICE = 4 / 3  # the work of a step in which the encoder's forward pass runs twice
 _UNITS = (("day", 86_400.0), ("hour", 3600.0), ("minute", 60.0), ("second", 1.0))
 
 
@@ -22,7 +23,9 @@ def estimated_seconds(step: Step, batch: Batch, steps: int, path: str) -> float 
 
     The forward and backward pass run twice on a copy of the network, so that nothing that training depends on changes.
     """
-    size = max(2, len(batch.samples) // step.config.accumulate)
+    config, all_samples = step.config, len(batch.samples)
+    size = min(all_samples, config.encode_rows) if config.encode_rows else all_samples // config.accumulate
+    size = max(2, size)
     alone = copy.copy(step)
     alone.group = None  # the other processes do not take part
     try:
@@ -42,7 +45,8 @@ def estimated_seconds(step: Step, batch: Batch, steps: int, path: str) -> float 
         if step.fabric.device.type == "cuda":
             torch.cuda.empty_cache()
     factor, compiling = _PATHS[path]
-    return factor * taken * step.config.accumulate * steps + compiling
+    again = _TWICE if config.encode_rows else 1.0
+    return factor * again * taken * all_samples / size * steps + compiling
 
 
 def _seconds(step: Step, layers: Layers, batch: Batch, size: int) -> float:

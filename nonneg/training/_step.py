@@ -16,6 +16,7 @@ from nonneg.messages import one_line
 from nonneg.modalities import Shared, Source, arrays_of, as_tensors, map_arrays
 from nonneg.models import Model
 from nonneg.rectify import NonNegative, Standardise
+from nonneg.training._cached import Cached
 from nonneg.training._feed import Batch
 from nonneg.training._optimisers import LARS, set_learning_rate
 from nonneg.training._recorded import Recorded, compiled
@@ -34,13 +35,6 @@ class Outcome(NamedTuple):
     h: Tensor
     z: Tensor
     labels: Tensor | None
-
-
-class _Parts(NamedTuple):
-    """The views of a batch, and its loss: as they are, or compiled."""
-
-    draw: Callable[[Batch], Any]
-    judge: Callable[..., Outcome]
 
 
 class Step:
@@ -76,7 +70,11 @@ class Step:
         # Compiled as a module: Fabric can wrap modules for several processes.
         wrapped: Any = torch.compile(layers, dynamic=False) if path == "forward" else layers
         self.layers, self.optimiser = fabric.setup(wrapped, optimiser)
-        self._run: Callable[[Batch], None] = _Graph(self, layers) if path == "graph" else self._run_eagerly
+        self._run: Callable[[Batch], None] = self._run_eagerly
+        if path == "graph":
+            self._run = _Graph(self)
+        elif config.encode_rows:
+            self._run = Cached(self, path)
 
     def __call__(self, batch: Batch, epoch: int, lr: float, share: float, dense_weight: float) -> None:
         set_learning_rate(self.optimiser, lr)
@@ -88,25 +86,38 @@ class Step:
             self._run(batch)
         except torch.OutOfMemoryError as error:
             raise InputError(
-                f"out of memory with batch_size {self.config.batch_size}; reduce it or raise accumulate"
+                f"out of memory with batch_size {self.config.batch_size}; reduce it, or set encode_rows or accumulate"
             ) from error
 
-    def forward(self, layers: Callable[..., Any], batch: Batch, parts: "_Parts | None" = None) -> Outcome:
+    def forward(self, layers: nn.Module, batch: Batch) -> Outcome:
         """Compute the loss of a batch of samples."""
-        parts = parts or _Parts(self.draw, self.judge)
-        half = _AUTOCAST.get(self.config.precision)
-        views = parts.draw(batch)
-        with torch.autocast(self.fabric.device.type, half, enabled=half is not None):
-            outputs = layers(views)
-        return parts.judge(batch, *outputs)
+        views = self.views(batch)
+        with self.autocast():
+            h, dense, z, head = layers(views)
+        return self._outcome(batch, h, dense, z, head)
 
-    def draw(self, batch: Batch) -> Any:
-        """Draw the views of a batch."""
+    def encode(self, views: Any) -> Tensor:
+        """Compute the encoder's output for views, without synchronising processes."""
+        with self.autocast():
+            return self.model(views, "encoder")  # type: ignore[no-any-return]
+
+    def after_encoder(self, h: Tensor, batch: Batch) -> Outcome:
+        """Compute the loss of a batch from the encoder's output for its views, without synchronising processes."""
+        with self.autocast():
+            dense, z = self.model.project_all(h)
+        return self._outcome(batch, h, dense, z, None if self.model.classifier is None else self.model.head())
+
+    def views(self, batch: Batch) -> Any:
+        """Draw the views of a batch of samples."""
         seed, count = self.config.seed, self.views_per_sample
         return self.model.modality.draw_views(batch.content, batch.samples, seed, self.epoch, count, self.dtype)
 
-    def judge(self, batch: Batch, h: Tensor, dense: Tensor, z: Tensor, head: Tensor | None) -> Outcome:
-        """Compute the loss from what `Layers` returns."""
+    def autocast(self) -> torch.autocast:
+        """Return the context in which the network runs."""
+        half = _AUTOCAST.get(self.config.precision)
+        return torch.autocast(self.fabric.device.type, half, enabled=half is not None)
+
+    def _outcome(self, batch: Batch, h: Tensor, dense: Tensor, z: Tensor, head: Tensor | None) -> Outcome:
         config = self.config
         labels = None if batch.labels is None else batch.labels.repeat(self.views_per_sample)
         related = self.model.modality.related(batch.content)
@@ -135,7 +146,9 @@ class Step:
         if self.model.modality.sides:
             return losses.multimodal.spectral(z1, z2, group, related)
         if config.loss == "info_nce":
-            return losses.info_nce(z1, z2, temperature, group=group, chunk_rows=chunk_rows)
+            return losses.info_nce(z1, z2, temperature, group=group, chunk_rows=chunk_rows, related=related)
+        if config.loss == "spectral":
+            return losses.spectral(z1, z2, group, related)
         return getattr(losses, config.loss)(z1, z2, group=group)  # type: ignore[no-any-return]
 
     def _run_eagerly(self, batch: Batch) -> None:
@@ -172,7 +185,8 @@ def step_bytes(network: Model, source: Source, config: TrainConfig, processes: i
         return tensor
 
     one = as_tensors(source.samples[[0]])
-    views = config.batch_size // processes // config.accumulate * views_per_sample(config)
+    samples = config.batch_size // processes // config.accumulate
+    views = min(samples, config.encode_rows or samples) * views_per_sample(config)
     views //= max(1, len(network.modality.sides))  # the encoder's input then holds all sides
     try:
         shadow = copy.deepcopy(network).to("meta")
@@ -202,12 +216,13 @@ class Layers(nn.Module):
 class _Graph:
     """The whole step, recorded; the first few steps compile what is worth it and are not yet recorded."""
 
-    def __init__(self, step: Step, layers: Layers) -> None:
+    def __init__(self, step: Step) -> None:
         self.step = step
         self.watch_stream = torch.cuda.Stream()
-        self.parts = _Parts(compiled(step.draw), compiled(step.judge))
+        self.views, self.after_encoder = compiled(step.views), compiled(step.after_encoder)
         # Compiling a network takes most of a minute; one with kernels of its own gains nothing by it.
-        self.layers = layers if getattr(layers.model.encoder, "has_kernels", False) else compiled(layers)
+        has_kernels = getattr(step.model.encoder, "has_kernels", False)
+        self.encode = step.encode if has_kernels else compiled(step.encode)
         if isinstance(step.optimiser.optimizer, LARS):  # torch's own optimisers are fused already
             step.optimiser.optimizer.compile()
         self.recorded = Recorded(self._whole_step, step.fabric.device)
@@ -235,7 +250,7 @@ class _Graph:
         filled = map_arrays(lambda part: part if isinstance(part, Shared) else next(remaining), self.batch.content)
         batch = Batch(filled, samples, labels)
         step.optimiser.zero_grad()
-        outcome = step.forward(self.layers, batch, self.parts)
+        outcome = self.after_encoder(self.encode(self.views(batch)), batch)
         # The figures take many small kernels: on their own stream they run beside the large ones of the backward pass.
         self.watch_stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.watch_stream):

@@ -31,6 +31,9 @@ class TrainConfig:
     """Samples per update, over all processes together; 0: all. A last, smaller batch is left out."""
     accumulate: Annotated[int, Field(ge=1)] = 1
     """Parts into which a batch is divided to save memory; negatives then come from the same part only."""
+    encode_rows: Annotated[int, Field(ge=0)] = 0
+    """Samples whose views go through the encoder at a time, twice each (gradient caching): memory then hardly grows
+    with the batch, and negatives still come from all of it; 0: all at once."""
 
     loss: Literal["info_nce", "spectral", "barlow_twins", "vicreg", "sup_con", "cross_entropy"] = "info_nce"
     """Without labels: info_nce (SimCLR), spectral, barlow_twins or vicreg. With labels: sup_con (supervised
@@ -106,6 +109,9 @@ class TrainConfig:
             raise InputError(f"warmup_epochs is {self.warmup_epochs}, expected at most epochs, {self.epochs}")
         if self.batch_size == 1:
             raise InputError("batch_size is 1, expected at least 2, or 0 for all samples")
+        if self.encode_rows and self.accumulate > 1:
+            found = f"encode_rows is {self.encode_rows} with accumulate {self.accumulate}"
+            raise InputError(f"{found}, expected only one of them: both save memory")
         if self.chunk_rows and self.loss not in ("info_nce", "sup_con"):
             raise InputError(f"chunk_rows is {self.chunk_rows} with loss {self.loss!r}, expected 0")
         if not self.data.isprintable():

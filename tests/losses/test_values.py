@@ -21,23 +21,27 @@ def cosine(a, b):
     return dot(a, b) / lengths if lengths else 0.0
 
 
-def slow_info_nce(z1, z2, temperature=0.2, negatives=()):
+def slow_info_nce(z1, z2, temperature=0.2, negatives=(), related=None):
     views = z1.tolist() + z2.tolist()
     n = len(z1)
+    related = list(range(n) if related is None else related) * 2
     result = 0.0
     for i, view in enumerate(views):
         partner = (i + n) % (2 * n)
-        others = [other for j, other in enumerate(views) if j != i] + [row.tolist() for row in negatives]
+        others = [other for j, other in enumerate(views) if j == partner or related[j] != related[i]]
+        others += [row.tolist() for row in negatives]
         weights = [math.exp(cosine(view, other) / temperature) for other in others]
         result -= math.log(math.exp(cosine(view, views[partner]) / temperature) / sum(weights))
     return result / (2 * n)
 
 
-def slow_spectral(z1, z2):
+def slow_spectral(z1, z2, related=None):
     pairs = list(zip(z1.tolist(), z2.tolist(), strict=True))
     n = len(pairs)
+    related = range(n) if related is None else related
     positive = sum(dot(a, b) for a, b in pairs) / n
-    negatives = [dot(a, b) ** 2 for i in range(n) for j in range(n) if i != j for a in pairs[i] for b in pairs[j]]
+    apart = [(i, j) for i in range(n) for j in range(n) if related[i] != related[j]]
+    negatives = [dot(a, b) ** 2 for i, j in apart for a in pairs[i] for b in pairs[j]]
     return -2 * positive + sum(negatives) / len(negatives)
 
 
@@ -140,7 +144,19 @@ CASES = {
         lambda a, b: losses.info_nce(a, b, negatives=queue_for(a), chunk_rows=3),
         lambda a, b: slow_info_nce(a, b, negatives=queue_for(a)),
     ),
+    "info_nce with groups": (
+        lambda a, b: losses.info_nce(a, b, related=groups_for(a)),
+        lambda a, b: slow_info_nce(a, b, related=groups_for(a).tolist()),
+    ),
+    "info_nce with groups and a queue in chunks": (
+        lambda a, b: losses.info_nce(a, b, related=groups_for(a), negatives=queue_for(a), chunk_rows=3),
+        lambda a, b: slow_info_nce(a, b, negatives=queue_for(a), related=groups_for(a).tolist()),
+    ),
     "spectral": (losses.spectral, slow_spectral),
+    "spectral with groups": (
+        lambda a, b: losses.spectral(a, b, related=groups_for(a)),
+        lambda a, b: slow_spectral(a, b, groups_for(a).tolist()),
+    ),
     "barlow_twins": (losses.barlow_twins, slow_barlow_twins),
     "vicreg": (losses.vicreg, slow_vicreg),
     "multimodal.info_nce": (losses.multimodal.info_nce, slow_multimodal_info_nce),
@@ -259,6 +275,10 @@ def test_extreme_inputs_with_a_low_temperature_give_finite_values(name, dtype, i
     loss = {
         "info_nce": losses.info_nce,
         "info_nce with a queue": lambda a, b, **kw: losses.info_nce(a, b, negatives=queue_for(a), **kw),
+        "info_nce with groups": lambda a, b, **kw: losses.info_nce(a, b, related=groups_for(a), **kw),
+        "info_nce with groups and a queue": lambda a, b, **kw: losses.info_nce(
+            a, b, negatives=queue_for(a), related=groups_for(a), **kw
+        ),
         "multimodal.info_nce": losses.multimodal.info_nce,
         "multimodal.info_nce with groups": lambda a, b, **kw: losses.multimodal.info_nce(
             a, b, related=groups_for(a), **kw

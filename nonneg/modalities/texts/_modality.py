@@ -22,6 +22,7 @@ from nonneg.modalities.texts.encoders import PREFIX, Pooling, Transformer, pretr
 from nonneg.modalities.texts.sources import Columns, ListTable, open_texts
 
 TRANSFORMER = "transformer"
+TOKENS, RELATED = "tokens", "related"  # of a batch of texts with partners
 
 
 @register
@@ -138,12 +139,22 @@ class Texts(Modality):
         texts, numbers = text_rows(source.samples, source.name)
         if not texts.has_partners or count < 2:
             return None
-        return (torch.from_numpy(texts.views(numbers[batch.numpy()], seed, epoch, count)) for batch in rows)
+
+        def batch(rows: npt.NDArray[np.int64]) -> dict[str, Tensor]:
+            views = torch.from_numpy(texts.views(rows, seed, epoch, count))
+            return {TOKENS: views, RELATED: torch.from_numpy(texts.related[rows])}
+
+        return (batch(numbers[some.numpy()]) for some in rows)
+
+    def related(self, batch: Any) -> Tensor | None:
+        """Return numbers that are the same for texts of one group, and for texts that share a partner."""
+        return batch[RELATED] if isinstance(batch, dict) else None
 
     def draw_views(
-        self, batch: Tensor, samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype
+        self, batch: Any, samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype
     ) -> dict[str, Tensor]:
         """Return `tokens`, and the masks `dropout` of the encoder transformer."""
+        batch = batch[TOKENS] if isinstance(batch, dict) else batch
         tokens = batch.transpose(0, 1).flatten(0, 1) if batch.ndim == 3 else batch.repeat(count, 1)
         view = torch.arange(count, device=batch.device).repeat_interleave(len(batch))
         samples = samples.repeat(count)
@@ -152,12 +163,12 @@ class Texts(Modality):
         tokens = token_views(tokens, samples, view, self.views, seed, epoch, special=special, mask=mask)
         masks = getattr(self, "_masks", 1 + 2 * self.depth)
         if not self.dropout or not masks:
-            return {"tokens": tokens}
+            return {TOKENS: tokens}
         drawn = dropout_masks(masks, self.width, self.dropout, seed, epoch, samples, view)
-        return {"tokens": tokens, "dropout": drawn.to(dtype)}
+        return {TOKENS: tokens, "dropout": drawn.to(dtype)}
 
     def inputs(self, batch: Tensor) -> dict[str, Tensor]:
-        return {"tokens": batch}
+        return {TOKENS: batch}
 
     def read(self, sample: str | bytes) -> Source:
         """Return a source of one text."""

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 import torch
+from scipy.sparse.csgraph import connected_components
 
 from nonneg.errors import InputError
 from nonneg.modalities._random import uniform
@@ -96,6 +98,25 @@ class TextRows:
                 views.append(self[self._mates(rows, seed, epoch, view)])
         return np.stack(views, axis=1)
 
+    @cached_property
+    def related(self) -> npt.NDArray[np.int64]:
+        """Return `(rows,)`, the same number for rows that are never negatives of each other.
+
+        These are the rows of a group, and rows with the same text or partner, however long the chain between them is.
+        """
+        if self.groups is not None:
+            alone = self.groups < 0
+            return np.where(alone, self.groups.max(initial=-1) + np.cumsum(alone), self.groups)
+        assert self.pairs is not None
+        nodes: dict[str, int] = {}
+        first, second = (
+            np.array([nodes.setdefault(text, len(nodes)) for text in texts], np.int64)
+            for texts in (self.texts, self.pairs)
+        )
+        links = sp.coo_array((np.ones(len(self), bool), (first, second)), shape=(len(nodes), len(nodes)))
+        number: npt.NDArray[np.int64] = connected_components(links, directed=False)[1].astype(np.int64)
+        return number[first]
+
     def _mates(self, rows: npt.NDArray[np.int64], seed: int, epoch: int, view: int) -> npt.NDArray[np.int64]:
         """Return another row of the same group for each row, or the row itself if it is alone."""
         order, place, first, size = self._members
@@ -106,10 +127,7 @@ class TextRows:
     @cached_property
     def _members(self) -> tuple[npt.NDArray[np.int64], ...]:
         """Return the rows ordered by group; and, of each row, its place in the group, the group's start and size."""
-        assert self.groups is not None
-        alone = self.groups < 0
-        groups = np.where(alone, self.groups.max(initial=-1) + 1 + np.cumsum(alone), self.groups)
-        _, numbers, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        _, numbers, sizes = np.unique(self.related, return_inverse=True, return_counts=True)
         order = np.argsort(numbers, kind="stable")
         starts = np.cumsum(sizes) - sizes
         place = np.empty(len(order), np.int64)

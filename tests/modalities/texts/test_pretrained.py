@@ -83,6 +83,17 @@ def test_a_trained_encoder_is_saved_with_its_tokenizer(folder, tmp_path):
     assert "tokenizer" in content["backbone"] and "auto_map" not in content["backbone"]["config"]
 
 
+def test_gradient_caching_draws_the_same_dropout_in_both_passes(folder, tmp_path):
+    """The first update is the same as in one part, where that part is the whole batch."""
+    plain, cached = (
+        train(config(folder).replace(encode_rows=rows, epochs=1), tmp_path / str(rows), source=TEXTS, progress=False)
+        for rows in (0, 32)
+    )
+    ends = [nonneg.load(run).state_dict() for run in (plain, cached)]
+    for name, tensor in ends[0].items():
+        torch.testing.assert_close(tensor, ends[1][name], atol=1e-4, rtol=1e-3)
+
+
 def test_a_folder_of_sentence_transformers_decides_the_pooling(folder, tmp_path):
     place = tmp_path / "sentences"
     (place / "1_Pooling").mkdir(parents=True)

@@ -216,6 +216,17 @@ def test_a_stopped_run_resumes_to_the_same_weights(tmp_path):
     assert all(torch.equal(one[key], two[key]) for key in one)
 
 
+@pytest.mark.parametrize("rows", [5, 16])
+def test_gradient_caching_trains_as_without_it(tmp_path, rows):
+    """In parts of which the last one is smaller, and in equal ones; also for groups, whose batches hold more."""
+    config = script.RUNS["groups"].replace(standardise=True, share=0.3, first_dense_weight=0.5)
+    ends = [
+        weights(train(config.replace(encode_rows=each), tmp_path / str(each), source=DATA, progress=False))
+        for each in (0, rows)
+    ]
+    assert max(float((ends[0][key] - ends[1][key]).abs().max()) for key in ends[0]) < 1e-8
+
+
 def test_a_run_does_not_resume_on_other_texts(tmp_path):
     with pytest.raises(StoppedError):
         hook = register_optimizer_step_post_hook(lambda *_: os.kill(os.getpid(), signal.SIGTERM))

@@ -120,6 +120,17 @@ def test_the_second_view_in_a_group_is_another_member_and_changes_with_the_epoch
     assert (rows.views(np.array([3]), 0, 9, 2)[:, 1, 0] == drawn[9, 3, 1]).all()
 
 
+def test_texts_of_a_group_are_never_negatives_of_each_other():
+    numbers = rows_with(groups=np.array([7, 5, 7, 7, -1, -1])).related
+    assert numbers[0] == numbers[2] == numbers[3] and len(set(numbers)) == 4
+
+
+def test_texts_that_share_a_partner_are_never_negatives_of_each_other():
+    # b and d share a partner, and f's partner is b itself.
+    numbers = rows_with(pairs=["u", "v", "w", "v", "y", "b"]).related
+    assert numbers[1] == numbers[3] == numbers[5] and len(set(numbers)) == 4
+
+
 def test_tokenizers_are_read_from_json_alone():
     pytest.importorskip("tokenizers")
     with pytest.raises(InputError, match="tokenizer cannot be read"):

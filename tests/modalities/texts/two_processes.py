@@ -1,4 +1,4 @@
-"""Run by torchrun with two processes, or alone: trains on texts, on pairs and on groups into the given folder."""
+"""Run by torchrun with two processes, or alone: trains on texts, pairs and groups, and with cached gradients."""
 
 import os
 import sys
@@ -15,9 +15,10 @@ TEXTS = [" ".join(WORDS[(7 * i + j * j) % len(WORDS)] for j in range(2 + i % 9))
 DATA = {"text": TEXTS, "title": TEXTS[::-1], "group": [str(i // 3) for i in range(96)]}
 
 
-def config(**changes) -> TrainConfig:
+def config(encode_rows: int = 0, **changes) -> TrainConfig:
     modality = Texts(width=16, depth=1, heads=2, vocabulary=300, views=ViewConfig(0.6, 0.2, 0.2), **changes)
     return TrainConfig(
+        encode_rows=encode_rows,
         modality=modality,
         encoder="transformer",
         epochs=3,
@@ -31,7 +32,7 @@ def config(**changes) -> TrainConfig:
     )
 
 
-RUNS = {"texts": config(), "pairs": config(pairs="title"), "groups": config(groups="group")}
+RUNS = {"texts": config(), "pairs": config(pairs="title"), "groups": config(groups="group"), "cached": config(5)}
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")

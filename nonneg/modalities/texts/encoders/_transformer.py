@@ -107,14 +107,18 @@ def pooled(x: Tensor, is_token: Tensor, pooling: Pooling) -> Tensor:
 
 
 def in_order_of_length(encode: Callable[[Mapping[str, Tensor]], Tensor], inputs: Mapping[str, Tensor]) -> Tensor:
-    """Encode texts of similar length together on a CPU, so that little is computed for padding; else all at once.
+    """Encode texts of similar length together on a CPU, so that little is computed for padding.
 
-    Other devices compute all rows with the same shape, which can be compiled once and recorded.
+    On other devices all rows are computed at once: up to the longest one, or, in code that is compiled for one shape,
+    up to the longest one of the data.
     """
     tokens = inputs["tokens"]
-    if tokens.device.type != "cpu":
+    is_on_cpu = tokens.device.type == "cpu"
+    if not is_on_cpu and torch.compiler.is_compiling():
         return encode(inputs)
     lengths = (tokens >= 0).sum(1)
+    if not is_on_cpu:
+        return encode({**inputs, "tokens": tokens[:, : int(lengths.max())]})
     order = lengths.argsort(stable=True)
     parts = []
     for rows in order.split(_AT_ONCE):

@@ -26,7 +26,7 @@ def estimated_seconds(step: Step, batch: Batch, steps: int, path: str) -> float 
     alone = copy.copy(step)
     alone.group = None  # the other processes do not take part
     try:
-        layers = Layers(copy.deepcopy(step.model, {id(step.group): None})).train()
+        layers = Layers(copy.deepcopy(step.model, {id(step.group): None}), step.config).train()
         with torch.random.fork_rng():
             # What samples share, such as a graph, is computed as a whole for any number of them.
             shares = any(isinstance(part, Shared) for part in arrays_of(batch.content))

@@ -6,8 +6,9 @@
 Trains CL and NCL with the recipe `pairs`: the same networks, data, views and number of epochs. First, short runs choose
 the temperatures of each method: the setting of `CANDIDATES` with the highest R@10 on 1,000 other names of the training
 part, without any product of a public query. Their speed decides the number of epochs: as many as all runs can have in
-the time. Every run is a process of its own and writes one JSON file when it is finished; runs whose file exists are
-skipped. Last, the speed of training is compared with a plain PyTorch loop (`benchmarks.plain_clip`).
+the time, with fewer seeds if that would be less than 10. Every run is a process of its own and writes one JSON file
+when it is finished; runs whose file exists are skipped. Last, the speed of training is compared with a plain PyTorch
+loop (`benchmarks.plain_clip`).
 
 Published figures are zero-shot figures of large models; these models are small and trained on products of the same
 shop, with pictures of 60 x 80 pixels.
@@ -54,11 +55,11 @@ CANDIDATES: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 _AT_ONCE = 500  # queries
-_EPOCHS = (3, 40)  # of a run at least and at most
+_EPOCHS = (10, 40)  # of a run: fewer only if there is time for one seed alone; at most
 _SHORT = 4  # epochs of a run that chooses a setting
 _SPEED, _VALIDATION = "speed", "validation"
-_START = 40.0  # seconds that a run takes apart from its steps: start, compiling, measuring
-_SURE = 0.8  # share of the measured speed that the number of epochs counts on
+_START = 75.0  # seconds that a run takes apart from its steps: start, compiling, measuring
+_SURE = 0.75  # share of the measured speed that the number of epochs counts on
 
 
 def config_for(given: argparse.Namespace, method: str, setting: str, seed: int, epochs: int) -> TrainConfig:
@@ -178,7 +179,7 @@ def run_one(given: argparse.Namespace, name: str, epochs: int) -> dict[str, Any]
     config = config_for(given, method, setting, seed, epochs)
     data = opened(given, config, is_validation)
     source = data.part(data.task.train)
-    run, path = trained(config, source, given.out / "runs" / name, name)
+    run, path = trained(config, source, (given.runs or given.out / "runs") / name, name)
     log = read_log(run)
     line = {
         **{"name": name, "method": method, "setting": setting, "seed": seed, "epochs": epochs, "compile": path},
@@ -231,8 +232,8 @@ class Clock:
             print(f"{name}: not started, no time left", flush=True)
 
 
-def choose(given: argparse.Namespace, clock: Clock, runs: int) -> int:
-    """Choose the setting of each method, and return how many epochs each run can have."""
+def choose(given: argparse.Namespace, clock: Clock) -> tuple[list[int], int]:
+    """Choose the setting of each method; return the seeds that there is time for, and the epochs of each run."""
     short = [f"{_VALIDATION}-{method}-{name}" for method in given.methods for name in CANDIDATES[method]]
     clock.run(short, min(given.epochs or _SHORT, _SHORT), given.side_by_side or len(short), 0)
     lines = [read(given.out / f"{name}.json") for name in short if (given.out / f"{name}.json").exists()]
@@ -243,10 +244,18 @@ def choose(given: argparse.Namespace, clock: Clock, runs: int) -> int:
         raise SystemExit(f"the runs that choose settings failed, see {given.out / short[0]}.log")
     (given.out / "chosen.json").write_text(json.dumps(chosen) + "\n")
     speed = sum(line["pairs_per_second"] for line in lines) / (1 if given.side_by_side != 1 else len(lines))
-    seconds = (clock.left - -(-runs // given.workers) * _START - _START) / runs  # the last part is for the speed
-    epochs = int(_SURE * speed * seconds / lines[0]["pairs"])
-    print(f"{chosen}; {speed:,.0f} pairs per second, {seconds:.0f} s per run: {epochs} epochs", flush=True)
-    return given.epochs or max(_EPOCHS[0], min(_EPOCHS[1], epochs))
+    seeds, epochs = list(given.seeds), 0
+    while True:
+        runs = len(seeds) * len(given.methods)
+        seconds = clock.left - _START * -(-runs // given.workers)
+        epochs = int(_SURE * speed * seconds / runs / lines[0]["pairs"])
+        if epochs >= _EPOCHS[0] or len(seeds) == 1 or given.epochs:
+            break
+        seeds.pop()
+    print(
+        f"{chosen}; {speed:,.0f} pairs per second, {clock.left:.0f} s left: {epochs} epochs, seeds {seeds}", flush=True
+    )
+    return seeds, given.epochs or max(1, min(_EPOCHS[1], epochs))
 
 
 def read(file: Path) -> dict[str, Any]:
@@ -256,7 +265,8 @@ def read(file: Path) -> dict[str, Any]:
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the folder that benchmarks.fashion writes")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="for the results")
+    parser.add_argument("--runs", type=Path, help="for the trained runs; by default a folder in --out")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--methods", nargs="+", choices=("CL", "NCL"), default=["CL", "NCL"])
     parser.add_argument("--encoder", default="resnet18+transformer")
@@ -265,7 +275,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--features", type=int, default=0, help="0: those of the recipe")
     parser.add_argument("--compile", default="auto")
     parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--workers", type=int, default=3, help="runs side by side")
+    parser.add_argument("--workers", type=int, default=6, help="runs side by side")
     parser.add_argument("--side-by-side", type=int, default=0, help="the same for the short runs; 0: all of them")
     parser.add_argument("--loaders", type=int, default=12, help="loader processes of the plain loop")
     parser.add_argument("--limit", type=int, default=0, help="use only so many products, to try the benchmark")
@@ -281,9 +291,9 @@ def main() -> None:
         (given.out / f"{given.one}.json").write_text(json.dumps(line, indent=1) + "\n")
         print(json.dumps({key: round(v, 4) if isinstance(v, float) else v for key, v in line.items()}))
         return
-    names = [f"{method}-{seed}" for seed in given.seeds for method in given.methods]
     clock = Clock(given)
-    epochs = choose(given, clock, len(names))
+    seeds, epochs = choose(given, clock)
+    names = [f"{method}-{seed}" for seed in seeds for method in given.methods]
     clock.run(names, epochs, given.workers, _START)
     clock.run([_SPEED], 2, 1, _START)
     for model, (first, ten) in PUBLISHED.items():

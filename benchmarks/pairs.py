@@ -1,36 +1,39 @@
 """Fashion products: pictures and names that share features, on the public queries of Marqo's KAGL benchmark.
 
-    python -m benchmarks.pairs --names styles.csv --images images --attributes attributes.csv \\
-        --queries ground_truth_text-image.json --out fashion --seeds 0 1 2
+    python -m benchmarks.fashion …                # makes the folder of the data, see there
+    python -m benchmarks.pairs --data fashion --out results --seeds 0 1 2 --minutes 6
 
-- `--names`: `id,productDisplayName`, and `--images`: `ID.jpg`, both of aishwaryab27/FashionWebsite;
-- `--attributes`: `id,gender,…,articleType,baseColour,…` of animmala3942/FashionProductRecommendationSystem;
-- `--queries`: `data/KAGL/gt_query_doc/ground_truth_text-image.json` of marqo-ai/marqo-FashionCLIP.
+Trains CL and NCL with the recipe `pairs`: the same networks, data, views and number of epochs. First, short runs choose
+the temperatures of each method: the setting of `CANDIDATES` with the highest R@10 on 1,000 other names of the training
+part, without any product of a public query. Their speed decides the number of epochs: as many as all runs can have in
+the time, with fewer seeds if that would be less than 10. Every run is a process of its own and writes one JSON file
+when it is finished; runs whose file exists are skipped. Last, the speed of training is compared with a plain PyTorch
+loop (`benchmarks.plain_clip`).
 
-Every product that a query asks for is held out, and every product of the same name. Settings are chosen with
-`--validate`, which holds out other names of the training part in the same way and uses no product of a public query.
-Adds one JSON line per run to `results.jsonl` in `--out`. Published figures are zero-shot figures of large models; these
-models are small and trained on products of the same shop.
+Published figures are zero-shot figures of large models; these models are small and trained on products of the same
+shop, with pictures of 60 x 80 pixels.
 """
 
 import argparse
-import csv
 import json
-import random
+import subprocess
+import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks import plain_clip
+from benchmarks.fashion import Task, attributes, task
 from benchmarks.hardware import described
 from nonneg import metrics
-from nonneg.modalities.images import Images
+from nonneg.features import Features
+from nonneg.modalities import Source
 from nonneg.models import Model, load
 from nonneg.rectify import NonNegative
-from nonneg.studies import both_sides
 from nonneg.training import TrainConfig, load_recipe, read_log, train
 
 PUBLISHED = {  # R@1, R@10, zero-shot, of marqo-ai/marqo-FashionCLIP
@@ -39,192 +42,261 @@ PUBLISHED = {  # R@1, R@10, zero-shot, of marqo-ai/marqo-FashionCLIP
     "OpenCLIP ViT-B-16": (0.155, 0.435),
     "FashionCLIP2.0": (0.122, 0.404),
 }
-ATTRIBUTES = ("articleType", "baseColour", "gender")
-_VALIDATION_QUERIES = 1_000
+CANDIDATES: dict[str, dict[str, dict[str, Any]]] = {
+    "CL": {
+        "learned": {"temperature": 0.07, "learn_temperature": True},
+        "0.1": {"temperature": 0.1},
+    },
+    "NCL": {
+        "learned": {"temperature": 0.2, "learn_temperature": True},
+        "0.1": {"temperature": 0.1},
+        "0.2": {"temperature": 0.2},
+    },
+}
 _AT_ONCE = 500  # queries
+_EPOCHS = (10, 40)  # of a run: fewer only if there is time for one seed alone; at most
+_SHORT = 4  # epochs of a run that chooses a setting
+_SPEED, _VALIDATION = "speed", "validation"
+_START = 75.0  # seconds that a run takes apart from its steps: start, compiling, measuring
+_SURE = 0.75  # share of the measured speed that the number of epochs counts on
 
 
-def products(names: Path, images: Path, attributes: Path, limit: int | None) -> list[dict[str, str]]:
-    """Return the products that have a name and a picture, with their attributes."""
-    with attributes.open(newline="", encoding="utf-8") as file:
-        known = {row["id"]: row for row in csv.DictReader(file)}
-    rows = []
-    with names.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            picture = images / f"{row['id']}.jpg"
-            if row["productDisplayName"] and picture.is_file():
-                found = {key: known.get(row["id"], {}).get(key, "") for key in ATTRIBUTES}
-                rows.append(
-                    {"id": row["id"], "image": str(picture.resolve()), "text": row["productDisplayName"], **found}
-                )
-            if limit is not None and len(rows) == limit:
-                break
-    return rows
-
-
-def asked(rows: list[dict[str, str]], queries: Path, validate: bool) -> dict[str, set[str]]:
-    """Return the ids that each query asks for: the published ones, or for validation other names of the data."""
-    public: dict[str, dict[str, int]] = json.loads(queries.read_text(encoding="utf-8"))
-    there = {row["id"] for row in rows}
-    found = {query: {id for id in ids if id in there} for query, ids in public.items()}
-    found = {query: ids for query, ids in found.items() if ids}
-    if not validate:
-        return found
-    held_out = held_out_names(rows, found)
-    by_name: dict[str, set[str]] = {}
-    for row in rows:
-        if key(row["text"]) not in held_out:
-            by_name.setdefault(row["text"], set()).add(row["id"])
-    chosen = random.Random(0).sample(sorted(by_name), min(_VALIDATION_QUERIES, len(by_name) // 5))
-    return {name: by_name[name] for name in chosen}
-
-
-def key(name: str) -> str:
-    return " ".join(name.lower().split())
-
-
-def held_out_names(rows: list[dict[str, str]], queries: dict[str, set[str]]) -> set[str]:
-    wanted = set().union(*queries.values()) if queries else set()
-    return {key(query) for query in queries} | {key(row["text"]) for row in rows if row["id"] in wanted}
-
-
-def write_table(path: Path, rows: list[dict[str, str]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def config_for(arguments: argparse.Namespace, data: Path, seed: int) -> TrainConfig:
+def config_for(given: argparse.Namespace, method: str, setting: str, seed: int, epochs: int) -> TrainConfig:
+    """Return the recipe `pairs` for these pictures, without or with a rectifier."""
     config = load_recipe("pairs")
-    first = config.modality.first  # type: ignore[attr-defined]
-    assert isinstance(first, Images)
-    views = replace(first.views, size=arguments.side, crop_least=0.3, flip_p=0.5)
-    first = replace(
-        first,
-        image_size=round(1.25 * arguments.side),
-        stem="small" if arguments.encoder.startswith("resnet") else "standard",
-        views=views,
-    )
-    return config.replace(
-        data=str(data),
-        first=first,
+    stem = "medium" if "resnet" in given.encoder else "standard"
+    config = config.replace(
+        data=str(given.data / "products.parquet"),
+        first=replace(config.modality.first, stem=stem),  # type: ignore[attr-defined]
         labels="articleType",
-        encoder=arguments.encoder,
-        epochs=arguments.epochs,
-        warmup_epochs=max(1, arguments.epochs // 10),
-        batch_size=arguments.batch_size,
-        features=arguments.features,
-        share=arguments.share,
+        encoder=given.encoder,
+        epochs=epochs,
+        warmup_epochs=max(1, epochs // 10),
+        batch_size=given.batch_size,
+        lr=config.lr * (given.batch_size / config.batch_size) ** 0.5,
+        features=given.features or config.features,
         precision="bf16-mixed" if torch.cuda.is_available() else "32-true",
+        compile=given.compile,
         seed=seed,
     )
+    if method == "CL":
+        config = config.without_rectifier().replace(standardise=False)
+    return config.replace(**CANDIDATES[method][setting])
 
 
-def measured(run: Path, config: TrainConfig, documents: Path, queries: dict[str, set[str]]) -> dict[str, float]:
+@dataclass(frozen=True)
+class Opened:
+    """The pairs of all products, and the task."""
+
+    pairs: Source
+    task: Task
+    folder: Path
+
+    def part(self, rows: Any) -> Source:
+        return self.pairs.take(np.asarray(rows))
+
+
+def opened(given: argparse.Namespace, config: TrainConfig, validate: bool) -> Opened:
+    asked = task(given.data, validate)
+    if given.limit:
+        few = dict(list(asked.queries.items())[: given.limit])
+        documents = np.union1d(asked.held_out[: given.limit], asked.documents[: given.limit])
+        asked = Task(asked.train[: given.limit], asked.held_out[: given.limit], documents, few)
+    return Opened(config.modality.open(config.data, progress=False), asked, given.data)
+
+
+def trained(config: TrainConfig, source: Source, out: Path, title: str) -> tuple[Path, str]:
+    """Train; if the whole step cannot be compiled on this machine, with less of it compiled. Return what was used."""
+    for path in dict.fromkeys((config.compile, "forward", "off")):
+        try:
+            chosen = config.replace(compile=path)
+            return train(chosen, out, source=source, overwrite=True, progress=sys.stdout.isatty(), title=title), path
+        except Exception as error:  # compilers raise anything
+            print(f"{title}: compile {path} failed: {error}", flush=True)
+    raise SystemExit(f"{title}: training failed")
+
+
+def measured(model: Model, data: Opened, active: int) -> dict[str, float]:
     """Measure a run: retrieval over all documents, the rest on those that queries ask for."""
-    model = load(run)
-    model.to("cuda" if torch.cuda.is_available() else "cpu")
-    pictures = model.embed(str(documents / "all.csv"), media=False, side="image")
-    ids = {Path(pictures.id(row)).stem: row for row in range(len(pictures))}
+    queries = data.task.queries
+    pictures = model.embed(data.part(data.task.documents), media=False, side="image")
+    ids = {pictures.id(row): row for row in range(len(pictures))}
     words = model.embed(list(queries), media=False, side="text")
-    found = {f"recall_at_{k}": recall(words.codes, pictures.codes, queries, ids, k) for k in (1, 10)}
-    held_out = model.open(str(documents / "held_out.csv"), side="image")
-    own, theirs = (model.embed(each, media=False) for each in (held_out, model.modality.partners(held_out)[0]))  # type: ignore[index]
-    active = round(config.share * config.features)
+    wanted = [[ids[id] for id in each if id in ids] for each in queries.values()]
+    found = {f"recall_at_{k}": recall(words, pictures, wanted, k) for k in (1, 10)}
+    held_out = model.open(data.part(data.task.held_out), side="image")
+    partners = model.modality.partners(held_out)
+    assert partners is not None
+    own, theirs = (model.embed(each, media=False) for each in (held_out, partners[0]))
     a, b = (sparse(each.codes, model, active) for each in (own, theirs))
     auc = metrics.partner_auc(a, b)
-    found |= {"auc": auc.value, "sparsity": metrics.sparsity(own.codes)}
-    for name, labels in attributes_of(documents / "held_out.csv", own).items():
+    found |= {"auc": auc.value, "auc_features": auc.defined, "sparsity": metrics.sparsity(own.codes)}
+    found["active"] = float((a > 0).sum(1).mean())
+    by_id = {id: row for row, id in enumerate(data.pairs.samples.sources[0].ids)}
+    rows = np.array([by_id[own.id(row)] for row in range(len(own))])
+    for name, labels in attributes(data.folder, rows).items():
         consistency = metrics.class_consistency(a, labels)
-        found |= {f"{name}_excess": consistency.supported - consistency.floor, "live": consistency.live / own.shape[1]}
+        found |= {f"{name}_excess": consistency.supported - consistency.floor, f"{name}_floor": consistency.floor}
+        found["live"] = consistency.live / own.shape[1]
     names = model.embed(list(own.label_names), media=False, side="text")
-    labels = own.labels
-    known = np.flatnonzero(labels >= 0)
-    hits = metrics.group_recall_at_k(own.codes[known], names.codes, labels[known], np.arange(len(names)), 1)
-    return {**found, "zero_shot": float(hits.mean())}
+    hits = metrics.group_recall_at_k(own.codes, names.codes, own.labels, np.arange(len(names)), 1)
+    return {**found, "zero_shot": float(hits.mean()), "classes": float(len(names))}
 
 
-def recall(words: Any, pictures: Any, queries: dict[str, set[str]], ids: dict[str, int], k: int) -> float:
+def recall(words: Features, pictures: Features, wanted: list[list[int]], k: int) -> float:
     """Return the mean over queries of the share of the wanted documents among the first k, as BEIR does."""
-    a, b = (torch.nn.functional.normalize(torch.from_numpy(dense(part)), dim=1) for part in (words, pictures))
-    shares = []
-    wanted = [{ids[id] for id in each if id in ids} for each in queries.values()]
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    a, b = (torch.nn.functional.normalize(dense(each.codes).to(device), dim=1) for each in (words, pictures))
+    shares: list[float] = []
     for start in range(0, len(a), _AT_ONCE):
         nearest = (a[start : start + _AT_ONCE] @ b.T).topk(k).indices.tolist()
-        shares += [len(own & set(rows)) / max(1, len(own)) for own, rows in zip(wanted[start:], nearest, strict=False)]
+        asked = wanted[start : start + _AT_ONCE]
+        shares += [len(set(own) & set(rows)) / max(1, len(own)) for own, rows in zip(asked, nearest, strict=True)]
     return float(np.mean(shares))
 
 
-def dense(codes: Any) -> np.ndarray:
-    return codes.toarray() if hasattr(codes, "toarray") else np.array(codes)
+def dense(codes: Any) -> torch.Tensor:
+    return torch.from_numpy(codes.toarray() if hasattr(codes, "toarray") else np.array(codes))
 
 
-def sparse(codes: Any, model: Model, active: int) -> np.ndarray:
+def sparse(codes: Any, model: Model, active: int) -> Any:
     """Return rectified codes, and of others as many of the largest values as the rectified model has active."""
     if model.config.rectify != "none":
-        return dense(codes)
-    return NonNegative("top_k", active)(torch.from_numpy(dense(codes))).numpy()
+        return dense(codes).numpy()
+    return NonNegative("top_k", active)(dense(codes)).numpy()
 
 
-def attributes_of(table: Path, pictures: Any) -> dict[str, np.ndarray]:
-    with table.open(newline="", encoding="utf-8") as file:
-        rows = {Path(row["image"]).stem: row for row in csv.DictReader(file)}
-    of_picture = [rows[Path(pictures.id(row)).stem] for row in range(len(pictures))]
-    return {name: np.unique([row[name] for row in of_picture], return_inverse=True)[1] for name in ATTRIBUTES}
+def run_one(given: argparse.Namespace, name: str, epochs: int) -> dict[str, Any]:
+    """Train and measure one run, such as `CL-0` or `validation-CL-learned`, or measure the speed."""
+    start = time.perf_counter()
+    first, *rest = name.split("-")
+    is_validation, is_speed = first == _VALIDATION, first == _SPEED
+    method = rest[0] if is_validation else "NCL" if is_speed else first
+    seed = int(rest[0]) if rest and not is_validation else 0
+    chosen = given.out / "chosen.json"
+    setting = rest[1] if is_validation else json.loads(chosen.read_text())[method] if chosen.exists() else "learned"
+    config = config_for(given, method, setting, seed, epochs)
+    data = opened(given, config, is_validation)
+    source = data.part(data.task.train)
+    run, path = trained(config, source, (given.runs or given.out / "runs") / name, name)
+    log = read_log(run)
+    line = {
+        **{"name": name, "method": method, "setting": setting, "seed": seed, "epochs": epochs, "compile": path},
+        **{"pairs": len(source), "held_out": len(data.task.held_out), "documents": len(data.task.documents)},
+        **{key: log[-1].get(key) for key in ("loss", "temperature", "dense_temperature")},
+        "pairs_per_second": float(max(each["views_per_second"] for each in log) / 2),
+        "training_seconds": sum(each["seconds"] for each in log),
+    }
+    if is_speed:
+        peer = plain_clip.pairs_per_second(config, given.data, data.task.train, given.loaders)
+        line |= {"peer_pairs_per_second": peer, "peer_loaders": given.loaders}
+    else:
+        model = load(run).to("cuda" if torch.cuda.is_available() else "cpu")
+        ncl = config_for(given, "NCL", "learned", 0, epochs)
+        line |= measured(model, data, round(ncl.share * ncl.features))
+    names = ("encoder", "features", "share", "batch_size", "lr")
+    line |= {"settings": {key: getattr(config, key) for key in names}, "hardware": described()}
+    return {**line, "seconds": time.perf_counter() - start}
+
+
+class Clock:
+    """Runs processes side by side until the time is over."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given, self.end = given, time.monotonic() + 60 * given.minutes
+
+    @property
+    def left(self) -> float:
+        return self.end - time.monotonic()
+
+    def run(self, names: list[str], epochs: int, workers: int, least: float) -> None:
+        """Run these, `workers` at a time, and start none with less than `least` seconds left."""
+        waiting = [name for name in names if not (self.given.out / f"{name}.json").exists()]
+        running: dict[str, subprocess.Popen[bytes]] = {}
+        while (waiting and self.left > least) or running:
+            while waiting and len(running) < workers and self.left > least:
+                name = waiting.pop(0)
+                command = [sys.executable, "-m", "benchmarks.pairs", *sys.argv[1:], "--one", name]
+                with (self.given.out / f"{name}.log").open("wb") as log:
+                    command += ["--epochs", str(epochs)]
+                    running[name] = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+            time.sleep(0.2)
+            for name, process in list(running.items()):
+                if self.left <= 0:
+                    process.kill()
+                if process.poll() is not None:
+                    del running[name]
+                    print(f"{name}: exit code {process.returncode}, {self.left:.0f} s left", flush=True)
+        for name in waiting:
+            print(f"{name}: not started, no time left", flush=True)
+
+
+def choose(given: argparse.Namespace, clock: Clock) -> tuple[list[int], int]:
+    """Choose the setting of each method; return the seeds that there is time for, and the epochs of each run."""
+    short = [f"{_VALIDATION}-{method}-{name}" for method in given.methods for name in CANDIDATES[method]]
+    clock.run(short, min(given.epochs or _SHORT, _SHORT), given.side_by_side or len(short), 0)
+    lines = [read(given.out / f"{name}.json") for name in short if (given.out / f"{name}.json").exists()]
+    chosen: dict[str, str] = {}
+    for line in sorted(lines, key=lambda line: line["recall_at_10"]):
+        chosen[line["method"]] = line["setting"]
+    if set(chosen) != set(given.methods):
+        raise SystemExit(f"the runs that choose settings failed, see {given.out / short[0]}.log")
+    (given.out / "chosen.json").write_text(json.dumps(chosen) + "\n")
+    speed = sum(line["pairs_per_second"] for line in lines) / (1 if given.side_by_side != 1 else len(lines))
+    seeds, epochs = list(given.seeds), 0
+    while True:
+        runs = len(seeds) * len(given.methods)
+        seconds = clock.left - _START * -(-runs // given.workers)
+        epochs = int(_SURE * speed * seconds / runs / lines[0]["pairs"])
+        if epochs >= _EPOCHS[0] or len(seeds) == 1 or given.epochs:
+            break
+        seeds.pop()
+    print(
+        f"{chosen}; {speed:,.0f} pairs per second, {clock.left:.0f} s left: {epochs} epochs, seeds {seeds}", flush=True
+    )
+    return seeds, given.epochs or max(1, min(_EPOCHS[1], epochs))
+
+
+def read(file: Path) -> dict[str, Any]:
+    return json.loads(file.read_text())  # type: ignore[no-any-return]
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="the folder that benchmarks.fashion writes")
+    parser.add_argument("--out", type=Path, required=True, help="for the results")
+    parser.add_argument("--runs", type=Path, help="for the trained runs; by default a folder in --out")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--methods", nargs="+", choices=("CL", "NCL"), default=["CL", "NCL"])
+    parser.add_argument("--encoder", default="resnet18+transformer")
+    parser.add_argument("--epochs", type=int, default=0, help="0: as many as the time allows")
+    parser.add_argument("--batch-size", type=int, default=512)
+    parser.add_argument("--features", type=int, default=0, help="0: those of the recipe")
+    parser.add_argument("--compile", default="auto")
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--workers", type=int, default=6, help="runs side by side")
+    parser.add_argument("--side-by-side", type=int, default=0, help="the same for the short runs; 0: all of them")
+    parser.add_argument("--loaders", type=int, default=12, help="loader processes of the plain loop")
+    parser.add_argument("--limit", type=int, default=0, help="use only so many products, to try the benchmark")
+    parser.add_argument("--one", default="", help=argparse.SUPPRESS)
+    return parser.parse_args()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("names", "images", "attributes", "queries", "out"):
-        parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--only", nargs="+", choices=("CL", "NCL"), default=["CL", "NCL"])
-    parser.add_argument("--encoder", default="resnet18+transformer")
-    parser.add_argument("--side", type=int, default=64, help="of a view in pixels")
-    parser.add_argument("--epochs", type=int, default=40)
-    parser.add_argument("--batch-size", type=int, default=512)
-    parser.add_argument("--features", type=int, default=1024)
-    parser.add_argument("--share", type=float, default=0.05)
-    parser.add_argument("--limit", type=int, help="use only so many products")
-    parser.add_argument("--validate", action="store_true", help="hold out other names instead of the public queries")
-    arguments = parser.parse_args()
-    rows = products(arguments.names, arguments.images, arguments.attributes, arguments.limit)
-    queries = asked(rows, arguments.queries, arguments.validate)
-    public = held_out_names(rows, asked(rows, arguments.queries, False))
-    if arguments.validate:  # the products of the public queries are not used at all
-        rows = [row for row in rows if key(row["text"]) not in public]
-    names = held_out_names(rows, queries)
-    data = arguments.out / ("validation" if arguments.validate else "data")
-    data.mkdir(parents=True, exist_ok=True)
-    held_out = [row for row in rows if key(row["text"]) in names]
-    write_table(data / "all.csv", rows)
-    write_table(data / "held_out.csv", held_out)
-    write_table(data / "train.csv", [row for row in rows if key(row["text"]) not in names])
-    print(f"{len(rows):,} products, {len(queries):,} queries, {len(held_out):,} products held out")
-    for seed in arguments.seeds:
-        config = config_for(arguments, data / "train.csv", seed)
-        for name, side in both_sides(config).items():
-            if name not in arguments.only:
-                continue
-            start = time.perf_counter()
-            run = train(side, arguments.out / f"{name.lower()}-{seed}", overwrite=True, title=name)
-            log = read_log(run)
-            line = {
-                "method": name,
-                "seed": seed,
-                "validation": arguments.validate,
-                **measured(run, config, data, queries),
-                "pairs_per_second": float(np.median([each["views_per_second"] / 2 for each in log])),
-                "seconds": time.perf_counter() - start,
-                "hardware": described(),
-            }
-            with (arguments.out / "results.jsonl").open("a") as file:
-                file.write(json.dumps(line) + "\n")
-            print(json.dumps({key: round(v, 4) if isinstance(v, float) else v for key, v in line.items()}))
-    if not arguments.validate:
-        for model, (first, ten) in PUBLISHED.items():
-            print(f"{model} (published, zero-shot): R@1 {first:.3f}, R@10 {ten:.3f}")
+    given = parsed()
+    given.out.mkdir(parents=True, exist_ok=True)
+    if given.one:
+        line = run_one(given, given.one, given.epochs)
+        (given.out / f"{given.one}.json").write_text(json.dumps(line, indent=1) + "\n")
+        print(json.dumps({key: round(v, 4) if isinstance(v, float) else v for key, v in line.items()}))
+        return
+    clock = Clock(given)
+    seeds, epochs = choose(given, clock)
+    names = [f"{method}-{seed}" for seed in seeds for method in given.methods]
+    clock.run(names, epochs, given.workers, _START)
+    clock.run([_SPEED], 2, 1, _START)
+    for model, (first, ten) in PUBLISHED.items():
+        print(f"{model} (published, zero-shot): R@1 {first:.3f}, R@10 {ten:.3f}")
 
 
 if __name__ == "__main__":

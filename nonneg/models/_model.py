@@ -247,6 +247,10 @@ def projector_of(config: ModelConfig, width: int) -> nn.Sequential:
             f" {config.encoder!r}, {width}"
         )
     projector = nn.Sequential()
+    if config.modality.sides:
+        # A sample that the encoder knows little about, such as a text of new words, has a short output: few features
+        # would exceed their thresholds, and it would hardly be found.
+        projector.append(nn.RMSNorm(width, elementwise_affine=False))
     for _ in range(config.projector_depth - 1):
         projector.append(nn.Linear(width, config.projector_width, bias=not config.projector_batch_norm))
         if config.projector_batch_norm:

@@ -51,6 +51,7 @@ class Cached:
         self._average_gradients()
         step.watch.update(outcome.loss.detach(), *outcome[1:], group=step.group)
         step.optimiser.step()
+        step.bound_temperatures()
         step.last_features = outcome.z
 
     def _encoded(self, part: Batch) -> Tensor:
@@ -59,7 +60,7 @@ class Cached:
     def _average_gradients(self) -> None:
         """Do what DDP does for modules that are called through it."""
         if self.step.group is not None:
-            for parameter in self.step.model.parameters():
+            for parameter in self.step.plain_layers.parameters():
                 if parameter.grad is not None:
                     dist.all_reduce(parameter.grad, group=self.step.group)
                     parameter.grad /= self.step.group.size()

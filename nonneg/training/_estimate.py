@@ -29,7 +29,7 @@ def estimated_seconds(step: Step, batch: Batch, steps: int, path: str) -> float 
     alone = copy.copy(step)
     alone.group = None  # the other processes do not take part
     try:
-        layers = Layers(copy.deepcopy(step.model, {id(step.group): None})).train()
+        layers = Layers(copy.deepcopy(step.model, {id(step.group): None}), step.config).train()
         # The search for the fastest convolutions would take longer than the steps that are measured.
         with torch.random.fork_rng(), torch.backends.cudnn.flags(benchmark=False):
             # What samples share, such as a graph, is computed as a whole for any number of them.

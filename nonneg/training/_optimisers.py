@@ -40,10 +40,12 @@ class LARS(Optimizer):
         self, params: Iterable[Tensor], lr: float | Tensor, momentum: float, weight_decay: float, trust: float
     ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust})
-        for group in self.param_groups:
-            for p in group["params"]:
-                self.state[p]["momentum"] = torch.zeros_like(p)
         self._update: Callable[..., Any] = _updated
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        super().add_param_group(param_group)
+        for p in self.param_groups[-1]["params"]:
+            self.state[p]["momentum"] = torch.zeros_like(p)
 
     def compile(self) -> None:
         """Compile the next steps: a few kernels instead of many passes over all parameters."""

@@ -25,6 +25,8 @@ def save_state(run: RunFolder, step: Step, data: str, done: int, epoch: int) -> 
     states = step.fabric.all_gather(torch.get_rng_state()).view(step.fabric.world_size, -1)
     tensors = {f"model.{name}": tensor for name, tensor in step.model.state_dict().items()}
     tensors |= {f"optimiser.{name}": tensor for name, tensor in optimiser_tensors(step.optimiser.optimizer)}
+    if step.log_temperatures is not None:
+        tensors["temperature.log"] = step.log_temperatures
     tensors |= {f"watch.{name}": tensor for name, tensor in step.watch.tensors().items()}
     tensors |= {f"random.{rank}": state for rank, state in enumerate(states)}
     if step.fabric.device.type == "cuda":
@@ -86,11 +88,14 @@ def restore_state(run: RunFolder, step: Step, data: str) -> int:
 
 
 def _restore(checkpoint: Checkpoint, step: Step) -> None:
-    parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "watch": {}, "random": {}}
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "temperature": {}, "watch": {}, "random": {}}
     for name, tensor in checkpoint.tensors.items():
         part, rest = name.split(".", 1)
         parts[part][rest] = tensor
     step.model.load_state_dict(parts["model"])
+    if step.log_temperatures is not None:
+        with torch.no_grad():
+            step.log_temperatures.copy_(parts["temperature"]["log"])
     restore_optimiser(step.optimiser.optimizer, parts["optimiser"])
     for name, tensor in step.watch.tensors().items():
         saved = parts["watch"][name]

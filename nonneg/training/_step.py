@@ -1,6 +1,7 @@
 """One step: views, features, loss, gradient, update; run eagerly, with its forward pass compiled, or as one graph."""
 
 import copy
+import math
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -26,6 +27,9 @@ from nonneg.training.config import TrainConfig
 _AUTOCAST = {"bf16-mixed": torch.bfloat16}
 _STATES = 4  # numbers per parameter: its value, its gradient, up to two of the optimiser
 _WIDTHS = {"64-true": 2.0, "32-true": 1.0, "bf16-mixed": 0.5}  # of the numbers in a step, compared with float32
+
+
+_TEMPERATURES = (0.01, 1.0)  # between which learned ones stay; CLIP's lowest
 
 
 class Outcome(NamedTuple):
@@ -66,7 +70,10 @@ class Step:
                 layer.group = self.group
             if isinstance(layer, NonNegative) and layer.share is not None:
                 self.target = layer.target
-        layers = Layers(model)
+        self.plain_layers = layers = Layers(model, config)
+        self.log_temperatures = layers.log_temperatures
+        if self.log_temperatures is not None:
+            optimiser.add_param_group({"params": [self.log_temperatures], "weight_decay": 0.0})
         # Compiled as a module: Fabric can wrap modules for several processes.
         wrapped: Any = torch.compile(layers, dynamic=False) if path == "forward" else layers
         self.layers, self.optimiser = fabric.setup(wrapped, optimiser)
@@ -93,8 +100,8 @@ class Step:
         """Compute the loss of a batch of samples."""
         views = self.views(batch)
         with self.autocast():
-            h, dense, z, head = layers(views)
-        return self._outcome(batch, h, dense, z, head)
+            outputs = layers(views)
+        return self._outcome(batch, *outputs)
 
     def encode(self, views: Any) -> Tensor:
         """Compute the encoder's output for views, without synchronising processes."""
@@ -104,8 +111,8 @@ class Step:
     def after_encoder(self, h: Tensor, batch: Batch) -> Outcome:
         """Compute the loss of a batch from the encoder's output for its views, without synchronising processes."""
         with self.autocast():
-            dense, z = self.model.project_all(h)
-        return self._outcome(batch, h, dense, z, None if self.model.classifier is None else self.model.head())
+            outputs = self.plain_layers.after_encoder(h)
+        return self._outcome(batch, h, *outputs)
 
     def views(self, batch: Batch) -> Any:
         """Draw the views of a batch of samples."""
@@ -117,18 +124,32 @@ class Step:
         half = _AUTOCAST.get(self.config.precision)
         return torch.autocast(self.fabric.device.type, half, enabled=half is not None)
 
-    def _outcome(self, batch: Batch, h: Tensor, dense: Tensor, z: Tensor, head: Tensor | None) -> Outcome:
+    def _outcome(
+        self,
+        batch: Batch,
+        h: Tensor,
+        dense: Tensor,
+        z: Tensor,
+        head: Tensor | None,
+        temperatures: tuple[float | Tensor, float | Tensor],
+    ) -> Outcome:
         config = self.config
         labels = None if batch.labels is None else batch.labels.repeat(self.views_per_sample)
         related = self.model.modality.related(batch.content)
-        loss = self._loss(z, labels, head, config.temperature, related)
+        after, before = temperatures
+        loss = self._loss(z, labels, head, after, related)
         if config.first_dense_weight or config.dense_weight:
-            before = self._loss(dense, labels, head, config.dense_temperature, related)
-            loss = torch.lerp(loss, before, self.dense_weight.to(loss.dtype))
+            dense_loss = self._loss(dense, labels, head, before, related)
+            loss = torch.lerp(loss, dense_loss, self.dense_weight.to(loss.dtype))
         return Outcome(loss, h.detach(), z.detach(), labels)
 
     def _loss(
-        self, z: Tensor, labels: Tensor | None, head: Tensor | None, temperature: float, related: Tensor | None
+        self,
+        z: Tensor,
+        labels: Tensor | None,
+        head: Tensor | None,
+        temperature: float | Tensor,
+        related: Tensor | None,
     ) -> Tensor:
         """Compute the loss of features `(views, features)`: first views of all samples, then second views."""
         config, group = self.config, self.group
@@ -141,15 +162,29 @@ class Step:
             assert labels is not None
             return losses.supervised.sup_con(z, labels, temperature, group=group, chunk_rows=chunk_rows)
         z1, z2 = z.chunk(2)
-        if self.model.modality.sides and config.loss == "info_nce":
-            return losses.multimodal.info_nce(z1, z2, temperature, group, chunk_rows, related)
         if self.model.modality.sides:
-            return losses.multimodal.spectral(z1, z2, group, related)
+            return self._loss_of_sides(z1, z2, temperature, chunk_rows, related)
         if config.loss == "info_nce":
             return losses.info_nce(z1, z2, temperature, group=group, chunk_rows=chunk_rows, related=related)
         if config.loss == "spectral":
             return losses.spectral(z1, z2, group, related)
         return getattr(losses, config.loss)(z1, z2, group=group)  # type: ignore[no-any-return]
+
+    def _loss_of_sides(
+        self, first: Tensor, second: Tensor, temperature: float | Tensor, chunk_rows: int | None, related: Tensor | None
+    ) -> Tensor:
+        """Compare the two sides of pairs and, with `within_weight`, also two views of each side."""
+
+        def loss(a: Tensor, b: Tensor) -> Tensor:
+            if self.config.loss == "info_nce":
+                return losses.multimodal.info_nce(a, b, temperature, self.group, chunk_rows, related)
+            return losses.multimodal.spectral(a, b, self.group, related)
+
+        if not self.config.within_weight:
+            return loss(first, second)
+        (a1, a2), (b1, b2) = first.chunk(2), second.chunk(2)
+        between = (loss(a1, b1) + loss(a2, b2)) / 2
+        return torch.lerp(between, (loss(a1, a2) + loss(b1, b2)) / 2, self.config.within_weight)
 
     def _run_eagerly(self, batch: Batch) -> None:
         """Run the step in as many parts as `accumulate` says."""
@@ -165,11 +200,27 @@ class Step:
                 self.fabric.backward(outcome.loss / parts)
             self.watch.update(outcome.loss.detach(), *outcome[1:], group=self.group)
         self.optimiser.step()
+        self.bound_temperatures()
         self.last_features = outcome.z
+
+    @torch.no_grad()
+    def bound_temperatures(self) -> None:
+        """Keep learned temperatures within their bounds after an update."""
+        if self.log_temperatures is not None:
+            self.log_temperatures.clamp_(*map(math.log, _TEMPERATURES))
+
+    def temperatures(self) -> dict[str, float]:
+        """Return the learned temperatures by the names of the settings they started from; waits for the device."""
+        if self.log_temperatures is None:
+            return {}
+        found = self.log_temperatures.detach().exp().tolist()
+        return dict(zip(("temperature", "dense_temperature"), found, strict=False))
 
 
 def views_per_sample(config: TrainConfig) -> int:
-    """Return 2 for losses that compare views, 1 for cross entropy."""
+    """Return 2 for losses that compare views, 1 for cross entropy, and 4 for pairs with two views of each side."""
+    if config.within_weight:
+        return 4
     return 1 if config.loss == "cross_entropy" else 2
 
 
@@ -200,17 +251,33 @@ def step_bytes(network: Model, source: Source, config: TrainConfig, processes: i
 
 
 class Layers(nn.Module):
-    """The model as it is wrapped and compiled: from views to all layers, and the classifier's weight if it has one.
+    """The model as it is wrapped and compiled: from views to all layers, the classifier's weight if it has one, and
+    the temperatures after and before the rectifier.
 
     Everything that needs a gradient must go through this forward pass: several processes synchronise nothing else.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, config: TrainConfig) -> None:
         super().__init__()
         self.model = model
+        given = [config.temperature, config.dense_temperature]
+        self.given: tuple[float, float] = (given[0], given[1])
+        self.log_temperatures: nn.Parameter | None = None
+        if config.learn_temperature:
+            # The second one only if it is used: several processes wait for the gradient of every parameter.
+            is_dense = config.dense_weight or config.first_dense_weight
+            logs = [math.log(temperature) for temperature in (given if is_dense else given[:1])]
+            self.log_temperatures = nn.Parameter(next(model.parameters()).new_tensor(logs))
 
-    def forward(self, views: Any) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        return *self.model.forward_all(views), None if self.model.classifier is None else self.model.head()
+    def forward(self, views: Any) -> tuple[Any, ...]:
+        h = self.model(views, "encoder")
+        return h, *self.after_encoder(h)
+
+    def after_encoder(self, h: Tensor) -> tuple[Any, ...]:
+        """Return all but the encoder's output, from that output."""
+        head = None if self.model.classifier is None else self.model.head()
+        learned = None if self.log_temperatures is None else self.log_temperatures.exp()
+        return *self.model.project_all(h), head, self.given if learned is None else (learned[0], learned[-1])
 
 
 class _Graph:
@@ -257,5 +324,6 @@ class _Graph:
             step.watch.update(outcome.loss.detach(), *outcome[1:])
         outcome.loss.backward()
         step.optimiser.optimizer.step()
+        step.bound_temperatures()
         torch.cuda.current_stream().wait_stream(self.watch_stream)
         step.last_features = outcome.z

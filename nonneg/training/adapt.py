@@ -62,12 +62,22 @@ def _rules(config: TrainConfig, samples: int, on_gpu: bool, given: Collection[st
         "batch_size": batch_size,
         "epochs": epochs,
         "warmup_epochs": epochs // 10,
-        "lr": config.lr * (batch_size / config.batch_size if config.batch_size else 1),
+        "lr": config.lr * _lr_factor(config, batch_size),
         "features": max(_LEAST_FEATURES, min(config.features, _power_of_two(samples / _SAMPLES_PER_FEATURE))),
         "share": min(config.first_share or 0.5, max(config.share, _LEAST_ACTIVE / samples)) if config.share else 0.0,
         "precision": "bf16-mixed" if on_gpu else "32-true",
     }
     return _without(values, given)
+
+
+def _lr_factor(config: TrainConfig, batch_size: int) -> float:
+    """Return by how much to multiply the learning rate for another batch size.
+
+    AdamW divides a gradient by its own size. Where noise dominates gradients, as in small batches, that size falls
+    with the square root of the batch, so the learning rate follows the square root, too. The others follow the batch.
+    """
+    ratio = batch_size / config.batch_size if config.batch_size else 1.0
+    return float(ratio**0.5 if config.optimiser == "adamw" else ratio)
 
 
 def _batch_size(most: int, samples: int) -> int:

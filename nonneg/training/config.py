@@ -40,6 +40,12 @@ class TrainConfig:
     contrastive) or cross_entropy (one view per sample)."""
     temperature: Annotated[float, Field(gt=0)] = 0.2
     """Temperature of info_nce and sup_con."""
+    learn_temperature: bool = False
+    """Learn the temperatures of info_nce and sup_con, as CLIP does; `temperature` and `dense_temperature` are where
+    they start, and they stay between 0.01 and 1."""
+    within_weight: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """For pairs: weight of the same loss between two views of each side, such as two crops of an image; the loss
+    between the sides has the remaining weight."""
     chunk_rows: Annotated[int, Field(ge=0)] = 0
     """Views whose similarities info_nce and sup_con compute at a time, so that memory grows with the batch and not with
     its square; 0: all at once."""
@@ -114,6 +120,8 @@ class TrainConfig:
             raise InputError(f"{found}, expected only one of them: both save memory")
         if self.chunk_rows and self.loss not in ("info_nce", "sup_con"):
             raise InputError(f"chunk_rows is {self.chunk_rows} with loss {self.loss!r}, expected 0")
+        if self.learn_temperature and self.loss not in ("info_nce", "sup_con"):
+            raise InputError(f"learn_temperature is true with loss {self.loss!r}, which has no temperature")
         if not self.data.isprintable():
             raise InputError(f"data is {self.data!r}, expected a path of printable characters")
         if self.rectify_weight and self.loss != "cross_entropy":
@@ -128,6 +136,10 @@ class TrainConfig:
         if self.first_share and not 0 < self.share <= self.first_share:
             found = f"first_share is {self.first_share} with share {self.share}"
             raise InputError(f"{found}, expected 0, or at least a share above 0")
+        if self.within_weight and not self.modality.sides:
+            raise InputError(
+                f"within_weight is {self.within_weight} for {self.modality.name}, expected 0: only for pairs"
+            )
         if self.modality.sides and self.loss not in ("info_nce", "spectral"):
             raise InputError(f"loss is {self.loss!r} for {self.modality.name}, expected info_nce or spectral")
         # A network that cannot be built is reported before any data is read.

@@ -194,6 +194,7 @@ def _log_epoch(
         **figures,
         "effective_rank": metrics.effective_rank(step.last_features),  # of this process's last batch
         "lr": known["lr"],
+        **step.temperatures(),
         "views_per_second": views / seconds,
         "seconds": seconds,
     }

@@ -33,7 +33,7 @@ def test_whole_numbers_and_lists_become_tuples_of_floats():
         ({"channels": True}, "channels is True"),
         ({"features": 2.5}, "features is 2.5"),
         ({"features": 0}, "features is 0.*at least 1"),
-        ({"stem": "tiny"}, "stem is 'tiny'.*standard, small, small_pad_2"),
+        ({"stem": "tiny"}, "stem is 'tiny'.*standard, medium, small, small_pad_2"),
         ({"encoder": "convnet_8", "stem": "small"}, "stem is 'small'.*convnet_8"),
         ({"encoder": "timm:resnet18", "stem": "small"}, "stem is 'small'.*timm:resnet18"),
         ({"pretrained": True}, "pretrained is true.*resnet18"),

@@ -32,6 +32,11 @@ def test_few_images_get_small_batches_and_many_epochs(samples, batch_size, epoch
     assert f"{samples:,} images of 8 x 8 on a CPU" in sentence and f"batch_size {batch_size}" in sentence
 
 
+def test_the_learning_rate_of_adamw_follows_the_square_root_of_the_batch(tmp_path):
+    config, _ = adapted(IMAGES.replace(data=array(tmp_path / "x.npy", 1000, 8), optimiser="adamw", lr=0.002))
+    assert config.batch_size == 64 and config.lr == pytest.approx(0.001)
+
+
 def test_settings_that_are_given_stay_and_others_follow_them(tmp_path):
     config = IMAGES.replace(data=array(tmp_path / "x.npy", 1000, 8), batch_size=32, epochs=5, share=0.1)
     chosen, sentence = adapted(config, {"batch_size", "epochs", "share"})

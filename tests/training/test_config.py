@@ -48,6 +48,8 @@ def test_every_recipe_is_the_same_after_writing_and_loading_it(name, tmp_path):
         ("dense_weight = 1.0", "dense_weight is 1.0"),
         ("first_dense_weight = 0.5\nrectify = 'none'", "first_dense_weight is 0.5.*rectify 'none'"),
         ("first_dense_weight = 0.2\ndense_weight = 0.4", "first_dense_weight is 0.2.*dense_weight 0.4"),
+        ("learn_temperature = true\nloss = 'spectral'", "learn_temperature is true.*'spectral'"),
+        ("within_weight = 0.5", "within_weight is 0.5 for images"),
         ("first_share = 0.5", "first_share is 0.5 with share 0.0"),
         ("first_share = 0.1\nshare = 0.2\nstandardise = true", "first_share is 0.1 with share 0.2"),
         ("[modality.views]\nnoise = -1.0", r"views\.noise is -1\.0.*0"),

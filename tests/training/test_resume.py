@@ -116,11 +116,15 @@ def test_a_run_killed_before_it_wrote_its_config_starts_over(whole, tmp_path):
     assert same(whole, weights(tmp_path / "run"))
 
 
-def test_a_run_with_a_falling_share_resumes_exactly(tmp_path):
+def test_a_run_with_a_falling_share_and_learned_temperatures_resumes_exactly(tmp_path):
     config = CONFIG.replace(standardise=True, first_share=0.5, share=0.1, first_dense_weight=0.5, dense_weight=0.1)
+    config = config.replace(learn_temperature=True)
     whole = weights(train(config, tmp_path / "whole", progress=False))
     unfinished(tmp_path / "stopped", config=config)
     assert same(weights(train(config, tmp_path / "stopped", progress=False)), whole)
+    one, two = (read_log(tmp_path / name)[-1] for name in ("whole", "stopped"))
+    for name in ("temperature", "dense_temperature"):
+        assert one[name] == two[name] != pytest.approx(getattr(config, name), rel=1e-3)
 
 
 def test_a_run_with_a_damaged_log_resumes(tmp_path):

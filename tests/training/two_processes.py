@@ -54,6 +54,7 @@ RUNS = {
         "first_share": 0.5,
         "share": 0.3,
         "first_dense_weight": 0.5,
+        "learn_temperature": True,
         "optimiser": "sgd",
         "lr": 0.03,
     },

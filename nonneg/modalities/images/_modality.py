@@ -19,7 +19,7 @@ from nonneg.modalities._modality import Modality, register
 from nonneg.modalities._source import Source
 from nonneg.modalities._splits import unique_ids
 from nonneg.modalities.images.corruptions import KINDS, SEVERITIES, corrupted_source
-from nonneg.modalities.images.encoders import Input, build_encoder, check_encoder
+from nonneg.modalities.images.encoders import Frozen, Input, build_encoder, check_encoder
 from nonneg.modalities.images.sources import (
     MOST_BYTES,
     Column,
@@ -53,10 +53,13 @@ class Images(Modality):
     Image files are resized once, when they are cached."""
     skip_broken: bool = False
     """Leave out images that cannot be decoded, and record which; otherwise they are an error that lists them."""
-    stem: Literal["standard", "small", "small_pad_2"] = "standard"
-    """First layers of a ResNet: small is a 3x3 convolution for images of about 32 pixels, small_pad_2 pads it by 2."""
+    stem: Literal["standard", "medium", "small", "small_pad_2"] = "standard"
+    """First layers of a ResNet: small is a 3x3 convolution for images of about 32 pixels, small_pad_2 pads it by 2;
+    medium has a stride of 2, for 64 to 96 pixels."""
     pretrained: bool = False
     """Start from the published weights of a timm: or transformers: encoder."""
+    frozen: bool = False
+    """Keep these weights, and train only what follows the encoder."""
     mean: tuple[float, ...] = ()
     """Subtracted from each channel of an image with values from 0 to 1; empty for none."""
     std: tuple[Annotated[float, Field(gt=0)], ...] = ()
@@ -124,10 +127,15 @@ class Images(Modality):
 
     def check_encoder(self, name: str) -> None:
         check_encoder(name, self.stem, self.pretrained)
+        if self.frozen and not self.pretrained:
+            raise InputError(
+                f"frozen is true with encoder {name!r} without pretrained, expected false: it has new weights"
+            )
 
     def encoder(self, name: str, saved: Mapping[str, Any] | None = None) -> tuple[nn.Module, int, dict[str, Any]]:
         side = self.height if self.height == self.width else 0
-        return build_encoder(name, self.stem, Input(self.channels, side, self.pretrained), saved)
+        module, width, description = build_encoder(name, self.stem, Input(self.channels, side, self.pretrained), saved)
+        return Frozen(module) if self.frozen else module, width, description
 
     def draw_views(
         self, batch: Tensor, samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype

@@ -102,12 +102,12 @@ class Pairs(Modality):
     def draw_views(
         self, batch: Any, samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype
     ) -> dict[str, Any]:
-        """Draw one view of each side; of samples with one side alone, `count` views."""
-        each = count if len(batch) == 1 else 1
+        """Draw `count` views, as many of each side that the samples have."""
+        present = [(i, side) for i, side in enumerate(self.sides) if side in batch]
+        each = count // len(present)
         return {
             side: self.modality_of(side).draw_views(batch[side], samples, seed + i * _OTHER_STREAM, epoch, each, dtype)
-            for i, side in enumerate(self.sides)
-            if side in batch
+            for i, side in present
         }
 
     def with_light_views(self) -> "Pairs":

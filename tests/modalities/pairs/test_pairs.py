@@ -91,6 +91,8 @@ def test_random_numbers_of_the_sides_differ_and_follow_from_the_sample_alone():
     one = {side: part[1:2] for side, part in batch.items()}
     alone = pairs.draw_views(one, torch.tensor([1]), 0, 0, 2, torch.float32)
     assert torch.equal(alone["second"], views["second"][1:2])
+    twice = pairs.draw_views(batch, torch.arange(3), 0, 0, 4, torch.float32)
+    assert torch.equal(twice["second"][:3], views["second"]) and not torch.equal(twice["second"][3:], views["second"])
 
 
 def test_a_calibrated_side_has_mean_0_and_variance_1():

@@ -93,7 +93,7 @@ def test_words_find_pictures_and_pictures_find_words(run, folder):
 
 
 def test_a_run_is_resumed_exactly(folder, tmp_path):
-    config = CONFIG.replace(data=str(folder / "table.csv"), epochs=3)
+    config = CONFIG.replace(data=str(folder / "table.csv"), epochs=3, learn_temperature=True, within_weight=0.2)
     whole = train(config, tmp_path / "whole", progress=False)
     done = 0
 
@@ -112,7 +112,26 @@ def test_a_run_is_resumed_exactly(folder, tmp_path):
     resumed = train(config, tmp_path / "stopped", progress=False)
     first, second = (load_file(each / "model" / "model.safetensors") for each in (whole, resumed))
     assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
-    assert [line["loss"] for line in read_log(whole)] == [line["loss"] for line in read_log(resumed)]
+    for name in ("loss", "temperature", "dense_temperature"):
+        assert [line[name] for line in read_log(whole)] == [line[name] for line in read_log(resumed)]
+
+
+def test_two_views_of_a_side_attract_each_other(folder, tmp_path):
+    """Without random views they are the same, and so nearer than the sides of an untrained network."""
+    same = replace(MODALITY, first=Images(), second=replace(MODALITY.second, dropout=0.0))
+    config = CONFIG.replace(data=str(folder / "table.csv"), modality=same, epochs=1, warmup_epochs=0, lr=1e-9)
+    between, both = (
+        read_log(train(config.replace(within_weight=weight), tmp_path / str(weight), progress=False))[0]["loss"]
+        for weight in (0.0, 0.5)
+    )
+    assert both < 0.9 * between
+
+
+def test_a_text_of_unknown_words_has_as_many_active_features_as_others(run):
+    model = nonneg.load(run)
+    codes = model.embed(["red left", "qzx vwy", "red left green right blue grey"], side="text").codes
+    active = (np.asarray(codes.todense() if hasattr(codes, "todense") else codes) > 0).sum(1)
+    assert active.min() >= 1 and active.max() <= 24 / 2
 
 
 @pytest.mark.parametrize("loss", ["info_nce", "spectral"])

@@ -24,6 +24,8 @@ def source() -> Source:
 
 def config(loss: str) -> TrainConfig:
     return TrainConfig(
+        learn_temperature=loss == "info_nce",
+        within_weight=0.3,
         modality=Pairs(first=SIDE, second=SIDE, width=24),
         encoder="transformer+transformer",
         loss=loss,

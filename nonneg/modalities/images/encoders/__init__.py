@@ -6,11 +6,11 @@ from typing import Any
 from torch import nn
 
 from nonneg.errors import InputError
-from nonneg.modalities.images.encoders._backbones import Input, timm_encoder, transformers_encoder
+from nonneg.modalities.images.encoders._backbones import Frozen, Input, timm_encoder, transformers_encoder
 from nonneg.modalities.images.encoders._encoders import ENCODERS
 from nonneg.modalities.images.encoders._resnet import ResNet, Stem
 
-__all__ = ["ENCODERS", "Input", "ResNet", "Stem", "build_encoder", "check_encoder"]
+__all__ = ["ENCODERS", "Frozen", "Input", "ResNet", "Stem", "build_encoder", "check_encoder"]
 
 _OTHER_LIBRARIES = ("timm:", "transformers:")
 

@@ -61,6 +61,29 @@ def timm_encoder(encoder: str, wanted: Input, download: bool) -> tuple[nn.Module
         raise InputError(f"encoder {encoder!r} cannot be built: {one_line(error)}") from error
 
 
+class Frozen(nn.Module):
+    """An encoder whose weights and statistics stay as they are.
+
+    Example:
+        >>> encoder = Frozen(nn.BatchNorm1d(3)).train()
+        >>> encoder.module.training, any(p.requires_grad for p in encoder.parameters())
+        (False, False)
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module.requires_grad_(False)
+
+    def train(self, mode: bool = True) -> "Frozen":
+        super().train(mode)
+        self.module.eval()
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            return self.module(x)  # type: ignore[no-any-return]
+
+
 class PooledTransformer(nn.Module):
     """A vision model of transformers that returns one vector per sample.
 

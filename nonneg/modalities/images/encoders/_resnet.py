@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from nonneg.errors import InputError
 from nonneg.modalities.images.encoders.norm import joined, normed
 
-Stem = Literal["standard", "small", "small_pad_2"]
+Stem = Literal["standard", "medium", "small", "small_pad_2"]
 STEMS: tuple[Stem, ...] = get_args(Stem)
 
 
@@ -96,9 +96,10 @@ class ResNet(nn.Module):
     Args:
         depth: 18, 34 or 50.
         channels: number of channels of the images.
-        stem: "standard" is a 7x7 convolution of stride 2 and a max-pool, for about 224 pixels per side; "small" is a
-            3x3 convolution without max-pool, for about 32 pixels; "small_pad_2" is "small" with padding 2, which makes
-            feature maps two pixels larger per side.
+        stem: "standard" is a 7x7 convolution of stride 2 and a max-pool, for about 224 pixels per side; "medium" is
+            a 3x3 convolution of stride 2 without max-pool, for about 64 to 96 pixels; "small" is the same without the
+            stride, for about 32 pixels; "small_pad_2" is "small" with padding 2, which makes feature maps two pixels
+            larger per side.
 
     Shape: `(batch, channels, height, width)` to `(batch, 512)`, or `(batch, 2048)` for depth 50.
 
@@ -121,7 +122,8 @@ class ResNet(nn.Module):
         if stem == "standard":
             self.conv1 = nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False)
         else:
-            self.conv1 = nn.Conv2d(channels, 64, 3, padding=2 if stem == "small_pad_2" else 1, bias=False)
+            stride, padding = 2 if stem == "medium" else 1, 2 if stem == "small_pad_2" else 1
+            self.conv1 = nn.Conv2d(channels, 64, 3, stride=stride, padding=padding, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
         self.maxpool = nn.MaxPool2d(3, stride=2, padding=1) if stem == "standard" else nn.Identity()
         inputs, stages = 64, []

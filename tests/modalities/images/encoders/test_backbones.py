@@ -3,12 +3,14 @@
 import json
 import sys
 
+import numpy as np
 import pytest
 import torch
 
 from nonneg.errors import InputError
-from nonneg.modalities.images import Images
+from nonneg.modalities.images import Images, ViewConfig
 from nonneg.models import Model, ModelConfig, load
+from nonneg.training import TrainConfig, train
 
 
 @pytest.fixture
@@ -139,6 +141,27 @@ def test_a_pretrained_model_has_the_published_weights(transformers, kind, tmp_pa
     images = torch.rand(2, 3, 32, 32)
     with torch.inference_mode():
         torch.testing.assert_close(model(images, "encoder"), network.eval()(pixel_values=images).pooler_output)
+
+
+def test_a_frozen_encoder_keeps_the_published_weights(transformers, tmp_path):
+    network = published(transformers, "resnet", tmp_path / "hub").eval()  # has batch norms
+    images = np.random.default_rng(0).integers(0, 256, (16, 32, 32, 3), dtype=np.uint8)
+    config = TrainConfig(
+        encoder=f"transformers:{tmp_path / 'hub'}",
+        modality=Images(channels=3, pretrained=True, frozen=True, views=ViewConfig(flip_p=0.5)),
+        epochs=1,
+        warmup_epochs=0,
+        batch_size=8,
+        features=8,
+        accelerator="cpu",
+    )
+    model = load(train(config, tmp_path / "run", source=images, progress=False))
+    inputs = model.modality.inputs(torch.from_numpy(images))
+    with torch.inference_mode():
+        expected = network(pixel_values=inputs).pooler_output.flatten(1)
+        torch.testing.assert_close(model(inputs, "encoder"), expected)
+    with pytest.raises(InputError, match=r"frozen is true.*pretrained"):
+        config.replace(pretrained=False)
 
 
 def test_a_pooler_that_was_not_published_is_not_used(transformers, tmp_path):

@@ -36,6 +36,7 @@ def test_weights_have_torchvisions_names_and_shapes():
     ("stem", "side", "maps"),
     [
         ("standard", 224, (56, 28, 14, 7)),
+        ("medium", 64, (32, 16, 8, 4)),
         ("small", 32, (32, 16, 8, 4)),
         ("small_pad_2", 32, (34, 17, 9, 5)),
     ],
@@ -87,5 +88,5 @@ def test_the_whole_network_compiles_to_one_graph():
 def test_unknown_depths_and_stems_are_errors():
     with pytest.raises(InputError, match=r"depth is 20.*18, 34, 50"):
         ResNet(20)
-    with pytest.raises(InputError, match=r"stem is 'tiny'.*standard, small, small_pad_2"):
+    with pytest.raises(InputError, match=r"stem is 'tiny'.*standard, medium, small, small_pad_2"):
         ResNet(18, stem="tiny")

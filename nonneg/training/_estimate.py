@@ -31,7 +31,7 @@ def estimated_seconds(step: Step, batch: Batch, steps: int, path: str) -> float 
     try:
         layers = Layers(copy.deepcopy(step.model, {id(step.group): None}), step.config).train()
         # The search for the fastest convolutions would take longer than the steps that are measured.
-        with torch.random.fork_rng(), torch.backends.cudnn.flags(benchmark=False):
+        with torch.random.fork_rng(), torch.backends.cudnn.flags(enabled=True, benchmark=False):
             # What samples share, such as a graph, is computed as a whole for any number of them.
             shares = any(isinstance(part, Shared) for part in arrays_of(batch.content))
             few = size if shares or step.fabric.device.type == "cuda" else min(size, _FEW)

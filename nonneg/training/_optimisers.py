@@ -40,7 +40,8 @@ class LARS(Optimizer):
         self, params: Iterable[Tensor], lr: float | Tensor, momentum: float, weight_decay: float, trust: float
     ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust})
-        self._update: Callable[..., Any] = _updated
+        self._scale: Callable[..., Any] = _scaled_gradients
+        self._update: Callable[..., Any] = _update_with_momentum
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         super().add_param_group(param_group)
@@ -49,37 +50,20 @@ class LARS(Optimizer):
 
     def compile(self) -> None:
         """Compile the next steps: a few kernels instead of many passes over all parameters."""
-        self._update = compiled(_updated)
+        self._scale, self._update = compiled(_scaled_gradients), compiled(_update_with_momentum)
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         for group in self.param_groups:
             with_grad = [p for p in group["params"] if p.grad is not None]
-            ordered = [p for p in with_grad if p.dim() > 1] + [p for p in with_grad if p.dim() <= 1]
-            if not ordered:
-                continue
-            grads, velocities = [p.grad for p in ordered], [self.state[p]["momentum"] for p in ordered]
-            settings = (group["lr"], group["momentum"], group["weight_decay"], group["trust"])
-            self._update(ordered, grads, velocities, *settings)
-
-
-def _updated(
-    params: list[Tensor],
-    grads: list[Tensor],
-    velocities: list[Tensor],
-    lr: float | Tensor,
-    momentum: float,
-    weight_decay: float,
-    trust: float,
-) -> None:
-    """Update parameters and velocities in place; weights come before biases and the parameters of norms."""
-    weights = sum(p.dim() > 1 for p in params)
-    if weights:
-        scaled = _scaled_gradients(params[:weights], grads[:weights], lr, weight_decay, trust)
-        grads = [*scaled, *grads[weights:]]
-    torch._foreach_mul_(velocities, momentum)
-    torch._foreach_add_(velocities, grads)
-    torch._foreach_sub_(params, torch._foreach_mul(velocities, lr))
+            for params in ([p for p in with_grad if p.dim() > 1], [p for p in with_grad if p.dim() <= 1]):
+                if not params:
+                    continue
+                grads = [p.grad for p in params]
+                if params[0].dim() > 1:
+                    grads = self._scale(params, grads, group["lr"], group["weight_decay"], group["trust"])
+                velocities = [self.state[p]["momentum"] for p in params]
+                self._update(params, grads, velocities, group["lr"], group["momentum"])
 
 
 def _scaled_gradients(
@@ -95,6 +79,14 @@ def _scaled_gradients(
     is_zero = torch._foreach_sub(torch._foreach_sign(lengths), 1)
     share = torch._foreach_clamp_max(torch._foreach_sub(share, is_zero), 1.0)
     return list(torch._foreach_mul(torch._foreach_add(grads, params, alpha=weight_decay), share))
+
+
+def _update_with_momentum(
+    params: list[Tensor], grads: list[Tensor], velocities: list[Tensor], lr: float | Tensor, momentum: float
+) -> None:
+    torch._foreach_mul_(velocities, momentum)
+    torch._foreach_add_(velocities, grads)
+    torch._foreach_sub_(params, torch._foreach_mul(velocities, lr))
 
 
 def optimiser_of(params: Iterable[Tensor], config: TrainConfig, device: torch.device) -> Optimizer:

@@ -281,15 +281,13 @@ class Layers(nn.Module):
 
 
 class _Graph:
-    """The whole step, recorded; the first few steps compile what is worth it and are not yet recorded."""
+    """The whole step, compiled and recorded; the first few steps are compiled but not yet recorded."""
 
     def __init__(self, step: Step) -> None:
         self.step = step
         self.watch_stream = torch.cuda.Stream()
-        self.views, self.after_encoder = compiled(step.views), compiled(step.after_encoder)
-        # Compiling a network takes most of a minute; one with kernels of its own gains nothing by it.
-        has_kernels = getattr(step.model.encoder, "has_kernels", False)
-        self.encode = step.encode if has_kernels else compiled(step.encode)
+        self.forward = compiled(lambda batch: step.forward(step.plain_layers, batch))
+        self.update_watch = compiled(step.watch.update)
         if isinstance(step.optimiser.optimizer, LARS):  # torch's own optimisers are fused already
             step.optimiser.optimizer.compile()
         self.recorded = Recorded(self._whole_step, step.fabric.device)
@@ -317,11 +315,11 @@ class _Graph:
         filled = map_arrays(lambda part: part if isinstance(part, Shared) else next(remaining), self.batch.content)
         batch = Batch(filled, samples, labels)
         step.optimiser.zero_grad()
-        outcome = self.after_encoder(self.encode(self.views(batch)), batch)
+        outcome = self.forward(batch)
         # The figures take many small kernels: on their own stream they run beside the large ones of the backward pass.
         self.watch_stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.watch_stream):
-            step.watch.update(outcome.loss.detach(), *outcome[1:])
+            self.update_watch(outcome.loss.detach(), *outcome[1:])
         outcome.loss.backward()
         step.optimiser.optimizer.step()
         step.bound_temperatures()

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nonneg.errors import InputError
-from nonneg.modalities.images.encoders.norm import joined, normed
+from nonneg.modalities.images.encoders.norm import normed
 
 Stem = Literal["standard", "medium", "small", "small_pad_2"]
 STEMS: tuple[Stem, ...] = get_args(Stem)
@@ -19,14 +19,16 @@ class _BasicBlock(nn.Module):
         super().__init__()
         self.conv1 = nn.Conv2d(inputs, planes, 3, stride, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(planes)
+        self.relu = nn.ReLU(inplace=True)
         self.conv2 = nn.Conv2d(planes, planes, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(planes)
         self.downsample = _downsample(inputs, planes, stride)
 
-    def forward(self, x: Tensor, again: Tensor) -> tuple[Tensor, Tensor]:
-        """`again` is `x` for the shortcut; see `joined`."""
+    def forward(self, x: Tensor) -> Tensor:
         out = normed(self.bn1, self.conv1(x), relu=True)
-        return joined(self.bn2, self.conv2(out), again if self.downsample is None else self.downsample(again))
+        out = normed(self.bn2, self.conv2(out))
+        out += x if self.downsample is None else self.downsample(x)
+        return self.relu(out)  # type: ignore[no-any-return]
 
 
 class _Bottleneck(nn.Module):
@@ -41,13 +43,15 @@ class _Bottleneck(nn.Module):
         self.bn2 = nn.BatchNorm2d(planes)
         self.conv3 = nn.Conv2d(planes, planes * self.expansion, 1, bias=False)
         self.bn3 = nn.BatchNorm2d(planes * self.expansion)
+        self.relu = nn.ReLU(inplace=True)
         self.downsample = _downsample(inputs, planes * self.expansion, stride)
 
-    def forward(self, x: Tensor, again: Tensor) -> tuple[Tensor, Tensor]:
-        """`again` is `x` for the shortcut; see `joined`."""
+    def forward(self, x: Tensor) -> Tensor:
         out = normed(self.bn1, self.conv1(x), relu=True)
         out = normed(self.bn2, self.conv2(out), relu=True)
-        return joined(self.bn3, self.conv3(out), again if self.downsample is None else self.downsample(again))
+        out = normed(self.bn3, self.conv3(out))
+        out += x if self.downsample is None else self.downsample(x)
+        return self.relu(out)  # type: ignore[no-any-return]
 
 
 class _Downsample(nn.Sequential):
@@ -69,15 +73,6 @@ def _downsample(inputs: int, outputs: int, stride: int) -> _Downsample | None:
     if stride == 1 and inputs == outputs:
         return None
     return _Downsample(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
-
-
-class _Stage(nn.Sequential):
-    """Blocks; each passes its output on twice."""
-
-    def forward(self, x: Tensor, again: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        for block in self:
-            x, again = block(x, again)
-        return x, again
 
 
 _BLOCKS: dict[int, tuple[type[_BasicBlock] | type[_Bottleneck], tuple[int, ...]]] = {
@@ -109,8 +104,6 @@ class ResNet(nn.Module):
         torch.Size([2, 512])
     """
 
-    has_kernels = True  # of its own for training on a GPU: the training step does not compile it
-
     def __init__(self, depth: int, channels: int = 3, stem: Stem = "standard") -> None:
         super().__init__()
         if depth not in _BLOCKS:
@@ -133,7 +126,7 @@ class ResNet(nn.Module):
             for j in range(count):
                 blocks.append(block(inputs, planes, stride=2 if i > 0 and j == 0 else 1))
                 inputs = planes * block.expansion
-            stages.append(_Stage(*blocks))
+            stages.append(nn.Sequential(*blocks))
         self.layer1, self.layer2, self.layer3, self.layer4 = stages
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         for module in self.modules():
@@ -142,7 +135,5 @@ class ResNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.maxpool(normed(self.bn1, self.conv1(x), relu=True))
-        again = x
-        for stage in (self.layer1, self.layer2, self.layer3, self.layer4):
-            x, again = stage(x, again)
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return self.avgpool(x).flatten(1)  # type: ignore[no-any-return]

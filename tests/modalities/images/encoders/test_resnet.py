@@ -46,7 +46,7 @@ def test_the_stem_decides_the_size_of_the_feature_maps(stem, side, maps):
     with torch.device("meta"):
         network = ResNet(18, stem=stem)
         for layer in (network.layer1, network.layer2, network.layer3, network.layer4):
-            layer.register_forward_hook(lambda module, inputs, output: sizes.append(output[0].shape[2:]))
+            layer.register_forward_hook(lambda module, inputs, output: sizes.append(output.shape[2:]))
         network(torch.empty(2, 3, side, side))
     assert sizes == [(n, n) for n in maps]
 

@@ -1,7 +1,7 @@
-"""Batch norm on a GPU. `x` is a matrix of one row per pixel and one column per channel.
+"""The sums of batch norm on a GPU. `x` is a matrix of one row per pixel and one column per channel.
 
-Each program takes some rows of at most 64 channels. Of sums, a second kernel adds those of all programs, eight channels
-at a time, and computes the result.
+Each program sums some rows of at most 64 channels; a second kernel sums over the programs, eight channels at a time,
+and computes the result.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
-from torch import Tensor, nn
+from torch import Tensor
 
 # The fastest values of those tried on an H200, for 512 views of 32 x 32 pixels and more.
 _CHANNELS = 64  # per program: a row of them in bf16 fills a cache line
@@ -51,49 +51,17 @@ def _moments(
 
 
 @triton.jit
-def _scaled(
-    x,
-    plus,
-    scaling,
-    out,
-    rows,
-    adds: tl.constexpr,
-    relu: tl.constexpr,
-    channels: tl.constexpr,
-    width: tl.constexpr,
-    step: tl.constexpr,
-):
-    c = tl.program_id(1) * width + tl.arange(0, width)
-    start = tl.program_id(0) * step
-    r = tl.arange(0, step)[:, None]
-    here = tl.cast(start, tl.int64) * channels + r * channels + c[None, :]
-    there = r < rows - start
-    scale = tl.load(scaling + c)[None, :]
-    shift = tl.load(scaling + channels + c)[None, :]
-    value = tl.load(x + here, mask=there, other=0.0).to(tl.float32) * scale + shift
-    if adds:
-        value += tl.load(plus + here, mask=there, other=0.0).to(tl.float32)
-    if relu:
-        value = tl.where(value < 0, 0.0, value)  # keeps NaN, as torch does
-    tl.store(out + here, value.to(out.dtype.element_ty), mask=there)
-
-
-@triton.jit
 def _slopes(
     x,
     slope,
-    other,
-    out,
     scaling,
-    rectified,
     sums,
     rows,
     relu: tl.constexpr,
-    joins: tl.constexpr,
-    has_other: tl.constexpr,
     channels: tl.constexpr,
     width: tl.constexpr,
     step: tl.constexpr,
+    whole: tl.constexpr,
 ):
     c = tl.program_id(1) * width + tl.arange(0, width)
     r = tl.arange(0, step)[:, None]
@@ -105,49 +73,20 @@ def _slopes(
     second = tl.zeros((step, width), tl.float32)
     for start in range(tl.program_id(0) * step, rows, tl.num_programs(0) * step):
         here = tl.cast(start, tl.int64) * channels + within
-        there = r < rows - start
-        value = tl.load(x + here, mask=there, other=0.0).to(tl.float32)
-        s = tl.load(slope + here, mask=there, other=0.0).to(tl.float32)
-        if joins:  # what was added before relu decides, too: the mask is read from the output
-            if has_other:
-                s += tl.load(other + here, mask=there, other=0.0).to(tl.float32)
-            s = tl.where(tl.load(out + here, mask=there, other=0.0) > 0, s, 0.0)
-            tl.store(rectified + here, s.to(rectified.dtype.element_ty), mask=there)
-        elif relu:
+        if whole:
+            value = tl.load(x + here).to(tl.float32)
+            s = tl.load(slope + here).to(tl.float32)
+        else:
+            there = r < rows - start
+            value = tl.load(x + here, mask=there, other=0.0).to(tl.float32)
+            s = tl.load(slope + here, mask=there, other=0.0).to(tl.float32)
+        if relu:
             s = tl.where(value * scale + shift > 0, s, 0.0)
         first += s
         second += s * (value - mean)
     mine = sums + tl.program_id(0) * 2 * channels + c
     tl.store(mine, tl.sum(first, 0))
     tl.store(mine + channels, tl.sum(second, 0))
-
-
-@triton.jit
-def _gradient(
-    x,
-    slope,
-    scaling,
-    slopes,
-    grad,
-    rows,
-    relu: tl.constexpr,
-    channels: tl.constexpr,
-    width: tl.constexpr,
-    step: tl.constexpr,
-):
-    c = tl.program_id(1) * width + tl.arange(0, width)
-    start = tl.program_id(0) * step
-    r = tl.arange(0, step)[:, None]
-    here = tl.cast(start, tl.int64) * channels + r * channels + c[None, :]
-    there = r < rows - start
-    scale = tl.load(scaling + c)[None, :]
-    value = tl.load(x + here, mask=there, other=0.0).to(tl.float32)
-    s = tl.load(slope + here, mask=there, other=0.0).to(tl.float32)
-    if relu:
-        s = tl.where(value * scale + tl.load(scaling + channels + c)[None, :] > 0, s, 0.0)
-    of_x = tl.load(slopes + c)[None, :]
-    constant = tl.load(slopes + channels + c)[None, :]
-    tl.store(grad + here, (s * scale + value * of_x + constant).to(grad.dtype.element_ty), mask=there)
 
 
 @triton.jit
@@ -220,59 +159,39 @@ def _slopes_end(
     tl.store(slopes + 3 * channels + c, of_bias)
 
 
-def moments(x: Tensor, norm: nn.BatchNorm2d) -> Tensor:
-    """Return scale, shift, mean and 1 / standard deviation of each channel, `(4, channels)`; update the norm."""
+def moments(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    tracked: Tensor,
+    momentum: float,
+    eps: float,
+) -> Tensor:
+    """Compute `nonneg::moments`."""
+    x = x.contiguous(memory_format=torch.channels_last)
     plan = _Plan(x)
     scaling = torch.empty(4, plan.channels, device=x.device)
+    running = (running_mean, running_var, tracked)
     with torch.cuda.device_of(x):
-        _moments[plan.grid](x, plan.sums, plan.rows, whole=plan.whole, **plan.sizes, num_warps=_MOMENTS_WARPS)
+        _moments[plan.grid](x, plan.sums, plan.rows, **plan.sizes, num_warps=_MOMENTS_WARPS)
         _moments_end[plan.end_grid](
-            x,
-            plan.sums,
-            plan.grid[0],
-            norm.weight,
-            norm.bias,
-            norm.running_mean,
-            norm.running_var,
-            norm.num_batches_tracked,
-            scaling,
-            plan.rows,
-            norm.momentum,
-            norm.eps,
-            **plan.end_sizes,
+            x, plan.sums, plan.grid[0], weight, bias, *running, scaling, plan.rows, momentum, eps, **plan.end_sizes
         )
     return scaling
 
 
-def scaled(x: Tensor, plus: Tensor | None, scaling: Tensor, relu: bool) -> Tensor:
-    """Return `x * scale + shift`, `plus` added, then relu."""
-    plan, out = _Plan(x), torch.empty_like(x)
-    given = x if plus is None else plus
+def slopes(x: Tensor, slope: Tensor, scaling: Tensor, relu: bool) -> Tensor:
+    """Compute `nonneg::slopes`."""
+    x = x.contiguous(memory_format=torch.channels_last)
+    slope = slope.contiguous(memory_format=torch.channels_last)
+    plan = _Plan(x)
+    result = torch.empty_like(scaling)
     with torch.cuda.device_of(x):
-        _scaled[plan.tiles](x, given, scaling, out, plan.rows, adds=plus is not None, relu=relu, **plan.sizes)
-    return out
-
-
-def gradients(
-    x: Tensor, scaling: Tensor, relu: bool, slope: Tensor, other: Tensor | None, out: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of `x`, and of weight and bias as `(2, channels)`, and what reaches the sum before relu.
-
-    Args:
-        x, scaling, relu: as in `scaled`.
-        slope, other: gradients of the output, which may have two uses.
-        out: the output, where something was added before relu; otherwise relu's mask is computed from `x`.
-    """
-    plan, joins = _Plan(x), out is not None
-    slopes, grad = torch.empty_like(scaling), torch.empty_like(x)
-    rectified = torch.empty_like(x) if joins else slope
-    given = (x, slope, slope if other is None else other, slope if out is None else out, scaling, rectified, plan.sums)
-    kind = {"relu": relu, "joins": joins, "has_other": other is not None}
-    with torch.cuda.device_of(x):
-        _slopes[plan.grid](*given, plan.rows, **kind, **plan.sizes, num_warps=_SLOPES_WARPS)
-        _slopes_end[plan.end_grid](plan.sums, plan.grid[0], scaling, slopes, plan.rows, **plan.end_sizes)
-        _gradient[plan.tiles](x, rectified, scaling, slopes, grad, plan.rows, relu=relu and not joins, **plan.sizes)
-    return grad, slopes[2:], rectified
+        _slopes[plan.grid](x, slope, scaling, plan.sums, plan.rows, relu=relu, **plan.sizes, num_warps=_SLOPES_WARPS)
+        _slopes_end[plan.end_grid](plan.sums, plan.grid[0], scaling, result, plan.rows, **plan.end_sizes)
+    return result
 
 
 class _Plan:
@@ -288,9 +207,12 @@ class _Plan:
         programs = max(1, min(-(-self.rows // step), _PROGRAMS * processors // across))
         self.grid = (programs, across)
         self.sums = torch.empty(programs, 2, self.channels, device=x.device)
-        self.sizes: dict[str, Any] = {"channels": self.channels, "width": width, "step": step}
-        self.whole = self.rows % step == 0
-        self.tiles = (-(-self.rows // step), across)
+        self.sizes: dict[str, Any] = {
+            "channels": self.channels,
+            "width": width,
+            "step": step,
+            "whole": self.rows % step == 0,
+        }
         end = min(_END_CHANNELS, width)
         self.end_grid = (self.channels // end,)
         self.end_sizes: dict[str, Any] = {

@@ -45,7 +45,7 @@ test-release: docs test-slow package
 
 # Compiling takes most of the time, on the CPU: several workers.
 test-gpu: .venv/ready
-	OMP_NUM_THREADS=2 $(BIN)/pytest -q -n auto --maxprocesses 8 --dist worksteal -m "gpu and not slow"
+	OMP_NUM_THREADS=2 $(BIN)/pytest -q -n auto --maxprocesses 8 --dist worksteal -m "gpu and not slow" tests
 
 # Kills, damaged files and bad input, counted; writes the page.
 reliability: .venv/ready

@@ -19,12 +19,21 @@ from pathlib import Path
 import torch
 
 from benchmarks.hardware import described
-from tests.hunts import bad_input, flips, kills, victims
+from tests.hunts import bad_input, flips, kills, more_victims, victims
 from tests.hunts.children import answered, import_modules_of
 from tests.hunts.subjects import subjects
 
 PAGE_LOAD = "<!-- page load -->"
-KILLS = {"train": 200, "convert": 50, "index": 50, "Features.save": 50, "export": 20}
+KILLS = {
+    "train": 200,
+    "train pairs": 20,
+    "train graph": 20,
+    "convert": 50,
+    "bulk.convert_shards": 30,
+    "index": 50,
+    "Features.save": 50,
+    "export": 20,
+}
 OUTCOMES = {
     flips.DETECTED: "detected when read",
     flips.BY_VERIFY: "reported by `nonneg verify`",
@@ -35,7 +44,8 @@ NOTES = [
     "- **Kills**: `SIGKILL` at a moment drawn uniformly from the duration of an undisturbed run; or before a"
     " change on disk, drawn from all that the run makes (open for writing, flush, rename, remove, new folder); or"
     " a limit on the size of files, which ends the process while it writes. One to three kills follow each other"
-    " before the same work runs to its end. For `train` and `convert`, weights, config, checkpoints, features and"
+    " before the same work runs to its end. `train` trains on images, `train pairs` on pictures with texts, `train"
+    " graph` on the nodes of a graph. For `train` and `convert`, weights, config, checkpoints, features and"
     " the figures of the log are then compared bit by bit; for the others, all files. After each kill, the folder"
     " of an index or of features must hold the old content, the new content, or nothing yet, and `nonneg verify`"
     " must agree. The duration is measured once; if the load of the machine then rises, moments fall into the"
@@ -47,8 +57,8 @@ NOTES = [
     " by `nonneg verify`*: the result differs, and `nonneg verify` names the file. *The same result*: to the last"
     " bit; cached images are decoded again, and a fit starts over. Any other outcome is a defect. Of a log, the"
     " figures are compared: if the damaged byte lies in the name of a line's checksum, the line is read without"
-    " one. Not covered: files for other programs, which have no checksum (tables, reports, `.kept.npy`), the"
-    " pixels of image caches of more than 1 GiB, and what Milvus stores.",
+    " one. Not covered: files for other programs, which have no checksum (tables, reports, exported pages,"
+    " `.kept.npy`), the pixels of image caches of more than 1 GiB, and what Milvus stores.",
     "- **Bad input**: every command, with files that are missing, empty, damaged, or of the wrong kind or shape;"
     " pipes, devices, links to themselves, pickles, NaN, numbers out of range, and text that is not Unicode. Each"
     " sentence must contain words given in the table of cases: a file or an argument for most, only a value or a"
@@ -60,7 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for name, count in KILLS.items():
         parser.add_argument(f"--kills-{_option(name)}", type=int, default=count, metavar="COUNT")
-    parser.add_argument("--flips", type=int, default=300)
+    parser.add_argument("--flips", type=int, default=400)
     parser.add_argument(
         "--quick", action="store_true", help="damage only what is made and used in a fraction of a second"
     )
@@ -86,15 +96,18 @@ def main() -> None:
 
 
 def _option(name: str) -> str:
-    return name.lower().removeprefix("features.")
+    return name.lower().rpartition(".")[2].replace(" ", "-").replace("_", "-")
 
 
 def _killed(name: str, arguments: argparse.Namespace, root: Path) -> kills.Count | None:
-    count = getattr(arguments, f"kills_{_option(name)}")
+    count = getattr(arguments, f"kills_{_option(name).replace('-', '_')}")
     if not count:
         return None
     makers: dict[str, Callable[[], kills.Victim]] = {
         "train": victims.Training,
+        "train pairs": lambda: more_victims.TrainingPairs(root),
+        "train graph": lambda: more_victims.TrainingGraph(root),
+        "bulk.convert_shards": lambda: more_victims.Sharding(root),
         "convert": lambda: victims.Conversion(root),
         "index": lambda: victims.Indexing(root),
         "Features.save": victims.Saving,
@@ -162,7 +175,7 @@ def _kill_row(count: kills.Count | None) -> str:
     )
     outcome += "the results differ or cannot be read" if count.defects else "all results equal those without kills"
     outcome += f", {count.leftovers:,} temporary files left; states after the kills: {states}"
-    name = count.name if count.name == "Features.save" else f"nonneg {count.name}"
+    name = count.name if "." in count.name else f"nonneg {count.name}"  # a function or a command
     ways = ", ".join(f"{number:,} {way}" for way, number in sorted(count.kills.items()))
     return f"| kills of `{name}` | {count.kills.total():,} ({ways}) | {outcome} |"
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from nonneg.errors import InputError
@@ -64,6 +65,7 @@ def to_milvus(features: Features, client: Any, collection: str, overwrite: bool 
     kinds = import_extra("pymilvus", "to_milvus", extra="milvus").DataType
     if features.is_sparse and features.units.data.min(initial=0) < 0:
         raise InputError("features have negative entries, expected none: Milvus has no negative sparse vectors")
+    _check_for_milvus(features)  # before an earlier collection is removed
     schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
     schema.add_field("row", kinds.INT64, is_primary=True)
     for name in ("id", "label", "text"):
@@ -137,6 +139,16 @@ def _blocks(features: Features) -> Iterator[tuple[list[dict[str, Any]], sp.csr_a
                 about["text"] = texts[i]
             rows.append(about)
         yield rows, codes
+
+
+def _check_for_milvus(features: Features) -> None:
+    active = int(np.diff(features.units.indptr).max())
+    if active > _MOST_ACTIVE:
+        raise InputError(f"a row has {active:,} active features, expected at most {_MOST_ACTIVE:,} in Milvus")
+    for name in {"id", "text"} & set(features.samples.column_names):
+        longest = pc.max(pc.binary_length(features.samples[name])).as_py() or 0
+        if longest > _MOST_BYTES:
+            raise InputError(f"{name}: one has {longest:,} bytes, expected at most {_MOST_BYTES:,} in Milvus")
 
 
 def _pairs(row: dict[str, Any], codes: sp.csr_array, i: int) -> dict[int, float]:

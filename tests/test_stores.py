@@ -83,3 +83,14 @@ def test_errors_of_a_client_are_one_sentence_that_names_the_collection(features)
     pytest.importorskip("qdrant_client")
     with pytest.raises(InputError, match="x cannot be written to Qdrant"):
         stores.to_qdrant(features, object(), "x")
+
+
+def test_what_milvus_cannot_hold_is_rejected_before_anything_is_removed():
+    pytest.importorskip("pymilvus")
+    eye = np.eye(2, dtype=np.float32)
+    for given, named in (
+        (Features(eye, texts=["short", "é" * 40_000]), "text"),
+        (Features(np.ones((1, 4_097), np.float32)), "active"),
+    ):
+        with pytest.raises(InputError, match=named):
+            stores.to_milvus(given, None, "codes", overwrite=True)  # no client is asked

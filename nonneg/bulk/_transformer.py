@@ -5,13 +5,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from nonneg.convert import NonNegativeEmbedding
-from nonneg.durable import read_object
+from nonneg.durable import check_regular_file, read_object
 from nonneg.errors import InputError
 from nonneg.features import Features, Part, write_part
 from nonneg.messages import one_line
@@ -85,42 +84,54 @@ class Transformer:
         return write_part(self.features(shard), folder, index_bytes)
 
     def features(self, shard: Shard) -> Features:
-        """Transform a shard: codes with the ids, labels and texts that it names."""
+        """Transform a shard: codes with the ids, labels and texts that it names.
+
+        The ids of a trained model's samples begin with the file's name: rows without ids are numbered in each file.
+        """
         if not isinstance(self._loaded, NonNegativeEmbedding):
-            return self._loaded.embed(shard.path, media=False)  # type: ignore[no-any-return]
+            found = self._loaded.embed(shard.path, media=False)
+            ids = [f"{Path(shard.path).stem}/{found.id(row)}" for row in range(len(found))]
+            texts = found.samples["text"] if "text" in found.samples.column_names else None
+            return Features(found.codes, ids=ids, labels=found.labels, label_names=found.label_names, texts=texts)
         file = _opened(shard.path)
         others = [name for name in (shard.ids, shard.labels, shard.texts) if name]
         if absent := [name for name in (shard.vectors, *others) if name not in file.schema_arrow.names]:
             raise InputError(f"{shard.path} has the columns {', '.join(file.schema_arrow.names)}, expected {absent[0]}")
         codes, tables = [], []
-        for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=[shard.vectors, *others]):
-            try:
+        try:
+            for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=[shard.vectors, *others]):
                 codes.append(self.codes(batch.column(shard.vectors)))
-            except ValueError as error:  # also of scikit-learn: another width, NaN
-                raise InputError(f"{shard.path}: {one_line(error)}") from error
-            tables.append(batch.select(others))
+                tables.append(batch.select(others))
+        # Of scikit-learn: another width, NaN; of pyarrow: a damaged file.
+        except (ValueError, OSError, pa.ArrowException) as error:
+            raise InputError(f"{shard.path}: {one_line(error)}") from error
         if not codes:
             raise InputError(f"{shard.path} has no rows, expected at least one")
         table = pa.Table.from_batches(tables)
         if shard.ids and table[shard.ids].null_count:
             raise InputError(f"{shard.path}: the column {shard.ids} has missing ids, expected one per row")
-        return Features(
-            sp.vstack(codes, "csr"),
-            ids=[str(each) for each in table[shard.ids].to_pylist()] if shard.ids else None,
-            labels=_whole_numbers(table[shard.labels], shard) if shard.labels else None,
-            texts=table[shard.texts].to_pylist() if shard.texts else None,
-        )
+        try:
+            return Features(
+                sp.vstack(codes, "csr"),
+                ids=[str(each) for each in table[shard.ids].to_pylist()] if shard.ids else None,
+                labels=_whole_numbers(table[shard.labels]) if shard.labels else None,
+                texts=table[shard.texts].to_pylist() if shard.texts else None,
+            )
+        except InputError as error:
+            raise InputError(f"{shard.path}: {error}") from error
 
 
-def _whole_numbers(column: Any, shard: Shard) -> Any:
+def _whole_numbers(column: Any) -> Any:
     if not pa.types.is_integer(column.type):
-        raise InputError(
-            f"{shard.path}: the column {shard.labels} holds {column.type}, expected whole numbers as labels"
-        )
-    return column.fill_null(-1).to_numpy().astype(np.int64)
+        raise InputError(f"labels are {column.type}, expected whole numbers")
+    try:
+        return column.cast(pa.int64()).fill_null(-1).to_numpy()
+    except pa.ArrowInvalid as error:
+        raise InputError(f"labels are too large: {one_line(error)}") from error
 
 
 def _opened(path: str) -> Any:
+    check_regular_file(Path(path))  # a pipe would be waited for
     try:
         return pq.ParquetFile(path, memory_map=True)
     except (pa.ArrowException, OSError) as error:

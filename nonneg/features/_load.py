@@ -12,12 +12,10 @@ from nonneg.features._checks import MOST_LABELS
 from nonneg.features._features import Features
 from nonneg.features._meta import Meta
 from nonneg.features._names import NameJournal
-from nonneg.features._parts import open_parts
+from nonneg.features._parts import COLUMNS, open_parts
 from nonneg.features._pixels import is_image_batch
 from nonneg.features._suggested import check_computed, read_suggestions
 from nonneg.payload import Array, checked_content, damaged, open_array, open_table
-
-_COLUMNS = {"id": pa.string(), "media": pa.large_binary(), "text": pa.large_string()}
 
 
 def load(folder: Path) -> Features:
@@ -49,7 +47,7 @@ def _open(folder: Path, meta: Meta) -> Features:
         codes = open_array(folder, meta.files["codes"], ("float16", "float32", "float64"), meta.shape)
     table = pa.table({})
     if entries := meta.parts("samples"):
-        tables = [open_table(folder, entry, _COLUMNS, None) for entry in entries]
+        tables = [open_table(folder, entry, COLUMNS, None) for entry in entries]
         try:
             table = pa.concat_tables(tables)
         except pa.ArrowInvalid as error:

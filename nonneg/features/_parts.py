@@ -13,18 +13,24 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.features._features import Features
 from nonneg.features._meta import Meta
-from nonneg.payload import Array, Entry, open_array, write_array, write_file, write_table
+from nonneg.payload import Array, Entry, open_array, open_table, write_array, write_file, write_table
 
 _PAGE = 4096  # bytes: an array begins and, except for the last part's, ends at a page, so that parts can be joined
 _ENTRIES = _PAGE // 4  # stored entries that fill whole pages, for values of 4 bytes and indices of 4 or 8
 _FIXED = 0x10  # MAP_FIXED of Linux and macOS, which Python does not name
 _INDEX = {4: np.int32, 8: np.int64}
+
+
+COLUMNS = {"id": pa.string(), "media": pa.large_binary(), "text": pa.large_string()}
+"""The columns that a table of samples may have."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,7 @@ def commit_parts(folder: Path, parts: Sequence[Part], provenance: dict[str, Any]
     files = {
         f"{name}.{i}": part.files[name] for i, part in enumerate(parts) for name in part.files if name in _IN_PARTS
     }
+    _check_ids(folder, parts)
     rows = sum(part.shape[0] for part in parts)
     bounds, start = [np.zeros(1, np.int64)], 0
     for part in parts:
@@ -92,6 +99,17 @@ def commit_parts(folder: Path, parts: Sequence[Part], provenance: dict[str, Any]
 
 
 _IN_PARTS = ("data", "indices", "samples")
+
+
+def _check_ids(folder: Path, parts: Sequence[Part]) -> None:
+    """Check that ids differ over all parts, each of which knows only its own."""
+    tables = [
+        open_table(folder, part.files["samples"], COLUMNS, part.shape[0]) for part in parts if "samples" in part.files
+    ]
+    if tables and "id" in tables[0].column_names:
+        ids = pa.chunked_array([chunk for table in tables for chunk in table["id"].chunks])
+        if pc.count_distinct(ids).as_py() < len(ids):
+            raise InputError("ids: some parts have the same, expected a different id for each sample")
 
 
 def open_parts(folder: Path, entries: Sequence[Entry], kinds: tuple[str, ...], length: int) -> Array:

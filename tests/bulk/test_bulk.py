@@ -128,6 +128,7 @@ def test_a_trained_model_embeds_shards_of_images(tmp_path):
     one = load(run).embed(pictures)
     assert features.shape == one.shape
     assert abs(features.codes - sp.csr_array(one.codes)).max() < 1e-5
+    assert features.id(3) != features.id(23)  # ids differ over the files
 
 
 def test_bad_input_names_what_is_wrong_and_leaves_nothing(tmp_path, embedding, digits, shards):
@@ -146,6 +147,19 @@ def test_bad_input_names_what_is_wrong_and_leaves_nothing(tmp_path, embedding, d
     narrow = write_shards(tmp_path / "narrow", digits[0][:9, :5], digits[1], [0, 9])
     with pytest.raises(InputError, match=r"narrow.*64"):
         bulk.convert_shards(embedding, [str(Path(shards).parent / "000.parquet"), narrow.replace("*", "000")], out)
+    whole = Path(shards).parent / "000.parquet"
+    with pytest.raises(InputError, match="ids"):
+        bulk.convert_shards(embedding, [str(whole), str(whole)], out, ids="id")
+    table = pq.read_table(whole)
+    for name, labels in (("unsigned", pa.array([2**63] * len(table), pa.uint64())), ("large", [2**40] * len(table))):
+        pq.write_table(table.set_column(2, "label", pa.array(labels)), tmp_path / f"{name}.parquet")
+        with pytest.raises(InputError, match=rf"{name}\.parquet.*labels"):
+            bulk.convert_shards(embedding, str(tmp_path / f"{name}.parquet"), out, labels="label")
+    (tmp_path / "cut.parquet").write_bytes(whole.read_bytes()[:3000] + whole.read_bytes()[-2000:])
+    os.mkfifo(tmp_path / "pipe.parquet")
+    for name in ("cut", "pipe"):
+        with pytest.raises(InputError, match=rf"{name}\.parquet"):
+            bulk.convert_shards(embedding, [str(tmp_path / f"{name}.parquet")], out)
     assert not out.exists()
 
 

@@ -107,6 +107,16 @@ def _bad_texts(folder: Path) -> None:
     (folder / "list.json").write_text("[1, 2]")
     (folder / "deep.json").write_text("[" * 100_000)
     (folder / "thesis.tex").write_text("years of work")
+    (folder / "texts.txt").write_text("a b\nc d\n" * 20)
+    tables = {
+        "pairs": "image,text\nmixed/a.png,one\nmixed/b.png,two\n",
+        "gone": "image,text\nnowhere.png,one\nmixed/b.png,two\n",
+        "same": "image,text\nmixed/a.png,one\nmixed/a.png,two\n",
+        "numbers": "image,number\nmixed/a.png,1\n",
+        "elsewhere": "image,text\n../../etc/passwd,one\n/dev/zero,two\npipe,three\n",
+    }
+    for name, content in tables.items():
+        (folder / f"{name}.csv").write_text(content)
 
 
 def _bad_places(folder: Path) -> None:
@@ -163,6 +173,7 @@ def defect(given: Case, code: int, printed: str) -> str:
 
 
 TRAIN = "train digits --out new --accelerator cpu"
+PAIRS, GRAPH, TEXT = (f"train {kind} --out new --accelerator cpu" for kind in ("pairs", "graph", "text"))
 CASES = [
     # Command lines
     case("", "command"),
@@ -227,7 +238,45 @@ CASES = [
     case("train digits --out run --epochs 1 --warmup-epochs 0", "--overwrite"),
     case("train digits --out /proc/new", "/proc/new"),
     case("train digits --out thesis.tex/new", "thesis.tex/new"),
+    # Training on pairs, graphs and texts
+    case(f"{PAIRS} --data nowhere", "nowhere"),
+    case(f"{PAIRS} --data pairs.csv", "image sizes"),
+    case(f"{PAIRS} --data gone.csv", "nowhere.png"),
+    case(f"{PAIRS} --data same.csv", "groups"),
+    case(f"{PAIRS} --data numbers.csv", "numbers.csv"),
+    case(f"{PAIRS} --data elsewhere.csv", "/dev/zero"),
+    case(f"{PAIRS} --data v.npy", "v.npy"),
+    case(f"{PAIRS} --data folder", "folder"),
+    case(f"{PAIRS} --data pipe", "pipe"),
+    case(f"{PAIRS} --data empty.csv", "empty.csv"),
+    case(f"{PAIRS} --data /dev/zero", "/dev/zero"),
+    case(f"{PAIRS} --data pairs.csv --first-column nothing", "nothing"),
+    case(f"{PAIRS} --data pairs.csv --encoder resnet18", "'resnet18'"),
+    case(f"{PAIRS} --data pairs.csv --encoder resnet18+nothing", "'nothing'"),
+    case(f"{PAIRS} --width 0", "width is 0"),
+    case("train emoji --out new --loss barlow_twins --accelerator cpu", "barlow_twins"),
+    case("train emoji --out new --batch-size 99999 --accelerator cpu", "batch_size is 99999"),
+    case(f"{GRAPH} --data nowhere", "nowhere"),
+    case(f"{GRAPH} --data v.npy", "v.npy"),
+    case(f"{GRAPH} --data two.npz", "two.npz"),
+    case(f"{GRAPH} --data cut.npz", "cut.npz"),
+    case(f"{GRAPH} --data pipe", "pipe"),
+    case(f"{GRAPH} --data words.csv", "words.csv"),
+    case("train graphs --out new --data nowhere", "nowhere"),
+    case("train graphs --out new --data folder", "folder"),
+    case("train graphs --out new --data texts.txt", "texts.txt"),
+    case(f"{TEXT} --data nowhere", "nowhere"),
+    case(f"{TEXT} --data empty.txt", "empty.txt"),
+    case(f"{TEXT} --data latin.txt", "latin.txt"),
+    case(f"{TEXT} --data pipe", "pipe"),
+    case(f"{TEXT} --data /dev/zero", "/dev/zero"),
+    case(f"{TEXT} --data texts.txt --pairs nowhere", "nowhere"),
+    case(f"{TEXT} --data texts.txt --labels short.txt", "short.txt"),
+    case(f"{TEXT} --data texts.txt --vocabulary 0", "vocabulary is 0"),
+    case(f"{TEXT} --data texts.txt --encoder transformer:nowhere", "transformer:nowhere"),
     # The demo, reproduction and theory
+    case("demo --data v.npy", "v.npy"),
+    case("demo --data pipe", "pipe"),
     case("demo --seed -1", "seed is -1"),
     case("demo --seed 99999999999999", "seed is 99999999999999"),
     case("demo --epochs 0", "epochs is 0"),
@@ -254,6 +303,8 @@ CASES = [
     case("embed run digits --out thesis.tex", "thesis.tex"),
     case("embed run digits --out theirs", "theirs"),
     case("embed hub:a digits", "hub:a"),
+    case("embed run digits --side image", "side is 'image'"),
+    case("embed run pairs.csv", "pairs.csv"),
     # Conversion
     case("convert nowhere.npy", "nowhere.npy"),
     *(case(f"convert {name}.npy --out new/x", f"{name}.npy") for name in ("nan", "inf", "flat", "cube", "none", "one")),
@@ -312,7 +363,21 @@ CASES = [
     case("convert v.npy --compare --out new/x", "--out"),
     case("convert v.npy --compare --seeds 0", "--seeds"),
     case("convert v.npy --compare --train-rows 1000", "train_rows"),
+    case("convert v.npy --sweep --compare", "--sweep"),
+    case("convert v.npy --sweep --train-rows 0", "train_rows is 0"),
+    case("convert v.npy --sweep --train-rows 99999", "train_rows is 99999"),
+    case("convert v.npy --sweep --out plot.docx", "plot.docx"),
+    case("convert v.npy --sweep --out thesis.tex/x.png", "thesis.tex"),
+    case("convert v.npy --sweep --labels short.txt", "short.txt"),
+    case("convert v.npy --sweep --ids y.txt", "--ids"),
+    case("convert nan.npy --sweep", "nan.npy"),
+    case("convert v.npy --sweep --n-components 0", "n_components is 0"),
+    case("convert v.npy --out new/x --label-names a b", "label_names"),
+    case("convert v.npy --out new/x --labels y.txt --label-names a a", "label_names"),
     # Measuring
+    case("measure run --parts zero-shot", "zero-shot"),
+    case("measure run --parts partners", "partners"),
+    case("measure plain.features --parts clusters", "clusters"),
     case("measure nowhere", "nowhere"),
     case("measure folder", "folder"),
     case("measure thesis.tex", "thesis.tex"),
@@ -354,11 +419,19 @@ CASES = [
     case("match x.features nowhere", "nowhere"),
     case("match x.features plain.features --least 2", "least is 2"),
     case("match x.features damaged.features", "damaged.features"),
+    case("match x.features plain.features --carry-names", "--out"),
+    case("match x.features plain.features --out new", "--out"),
+    case("match x.features plain.features --reorder --out theirs", "theirs"),
     # Searching and indexing
     case("search nowhere --like s1", "nowhere"),
     case("search x.features", "query is empty"),
     case("search x.features --like nobody", "nobody"),
     case("search x.features --like s1 --k 0", "k is 0"),
+    case("search x.features --minus s1", "query is empty"),
+    case("search x.features --like s1 --minus nobody", "nobody"),
+    case("search x.features --like s1 --require wheels", "wheels"),
+    case("search x.features --sample hello", "--run"),
+    case("search x.features --vector v.npy --run hub:", "hub:"),
     case("search x.features --feature 99", "99"),
     case("search x.features --feature wheels", "wheels"),
     case("search x.features --feature 1:-1", "-1"),
@@ -403,6 +476,7 @@ CASES = [
     case("explore x.features --host nowhere.invalid --no-browser", "nowhere.invalid"),
     case("explore x.features plain.features conv.features --no-browser", "3"),
     case("explore damaged.features --no-browser", "damaged.features"),
+    case("explore x.features --sentence-model nowhere --no-browser", "sentence_model"),
     case("explore nan.npy --no-browser", "nan.npy"),
     case("export x.features site --max-features 0", "--max-features is 0"),
     case("export x.features site --max-samples -1", "--max-samples is -1"),

@@ -16,12 +16,13 @@ import nonneg
 from nonneg import convert, features, models, search
 from nonneg.convert import NonNegativeClassifier, NonNegativeEmbedding
 from nonneg.errors import StoppedError
-from nonneg.features import Features
+from nonneg.features import Features, SampleMap, Suggestion, codes_key, read_map, write_map, write_suggestions
 from nonneg.modalities.images import open_source
 from nonneg.runs import kind_of, read_environment, verify_records
 from nonneg.search import Index, Query, index_folder, search_folder
 from nonneg.training import load_recipe, train
 from tests.hunts.flips import Subject
+from tests.hunts.more_victims import Sharding, TrainingGraph, TrainingPairs
 from tests.hunts.victims import Conversion, Training, figures, run_result
 
 _ROOMS = {"trained run": models, "model": models, "conversion": convert, "estimator": convert, "index": search}
@@ -189,11 +190,61 @@ def _opened(place: Path) -> Any:
     return np.asarray(source.samples).tobytes(), source.ids, labels, source.label_names, source.skipped, source.name
 
 
+def _suggested(place: Path) -> None:
+    folder = some_features().save(place / "x.features")
+    key = codes_key(Features.load(folder))
+    write_suggestions(folder, key, {2: Suggestion("two, words", 0.75, 12), 5: Suggestion("five", None, 3)})
+    write_map(folder, key, SampleMap("drawn", np.random.default_rng(0).random((60, 2), np.float32)))
+
+
+def _read_suggested(place: Path) -> Any:
+    found = Features.load(place / "x.features")
+    places = read_map(place / "x.features", codes_key(found), 60)
+    return dict(found.suggestions), None if places is None else (places.method, places.positions.tobytes())
+
+
+def _trained_on(kind: type[TrainingPairs] | type[TrainingGraph]) -> Subject:
+    """A finished run of pairs or of a graph, whose data lies beside it."""
+
+    def use(place: Path) -> Any:
+        run = place / "run"
+        codes = nonneg.load(run).embed(
+            str(kind(place).data / "table.csv" if kind is TrainingPairs else kind(place).data)
+        )
+        return content(codes), load_recipe(str(run / "config.toml")), figures(run), read_environment(run)
+
+    return Subject(
+        f"{kind.name.removeprefix('train ')} run",
+        lambda place: train(kind(place).config, place / "run", progress=False),
+        use,
+        lambda place: verify(place / "run"),
+        "run/**/*",
+        is_quick=False,
+    )
+
+
 def subjects() -> list[Subject]:
     """Return all subjects."""
     return [
         _features("sparse features", sparse=True),
         _features("dense features", sparse=False),
+        Subject(
+            "suggested names and map",
+            _suggested,
+            _read_suggested,
+            lambda place: verify(place / "x.features"),
+            "x.features/[ms][au][pg]*.json",
+        ),
+        Subject(
+            "features in parts",
+            lambda place: Sharding(place).work(place),
+            lambda place: content(Features.load(place / "x.features")),
+            lambda place: verify(place / "x.features"),
+            "x.features/*",
+            is_quick=False,
+        ),
+        _trained_on(TrainingPairs),
+        _trained_on(TrainingGraph),
         Subject(
             "unfinished training run",
             _stopped_training,

@@ -10,15 +10,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NONE = {"train": 0, "convert": 0, "index": 0, "save": 0, "export": 0}
+KINDS = ("train", "train_pairs", "train_graph", "convert", "convert_shards", "index", "save", "export")
+NONE = dict.fromkeys(KINDS, 0)
 
 
 def hunted(flips=0, cases=0, options=(), **kills):
-    counts = [word for name, count in (NONE | kills).items() for word in (f"--kills-{name}", str(count))]
+    counts = [word for name, count in (NONE | kills).items() for word in (_option(name), str(count))]
     command = [sys.executable, "-m", "benchmarks.reliability", *counts, "--flips", str(flips), "--cases", str(cases)]
     done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def _option(name):
+    return f"--kills-{name.replace('_', '-')}"
 
 
 def test_a_few_kills_and_damaged_bytes():
@@ -30,5 +35,7 @@ def test_a_few_kills_and_damaged_bytes():
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_many_kills_and_damaged_bytes(seed):
-    found = hunted(flips=150, train=40, convert=20, index=20, save=20, export=10, options=["--seed", seed])
-    assert found.count("no defect") == 6
+    counts = {"train": 40, "convert": 20, "index": 20, "save": 20, "export": 10}
+    further = {"train_pairs": 10, "train_graph": 10, "convert_shards": 10}
+    found = hunted(flips=150, **counts, **further, options=["--seed", seed])
+    assert found.count("no defect") == 9

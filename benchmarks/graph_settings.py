@@ -9,9 +9,17 @@ SEARCHED = ("cs", "photo", "citeseer", "cora")
 MOST_STEPS = 16  # per epoch
 LEAST_SPARSITY, LEAST_LIVE, LEAST_ABOVE_CHANCE = 0.9, 0.95, 0.45
 
+WIDE = {"features": 1024}
 SEARCH: dict[str, dict[str, Any]] = {
     "cl": {},
     "ncl": {},
+    "ncl-1024": WIDE,
+    "ncl-1024-fading": {**WIDE, "first_dense_weight": 0.5, "dense_weight": 0.0},
+    "ncl-1024-tau0.6": {**WIDE, "temperature": 0.6},
+    "ncl-1024-dense0.8": {**WIDE, "dense_weight": 0.8},
+    "ncl-1024-share0.08": {**WIDE, "share": 0.08},
+    "ncl-1024-norm": {**WIDE, "projector_batch_norm": True},
+    "cl-1024": WIDE,
 }
 
 

@@ -83,7 +83,7 @@ def published_split(features: Features, split: npt.NDArray[np.int64]) -> SplitPr
 
 def _probes(features: Features, divisions: list[tuple[Rows, ...]]) -> SplitProbes:
     x, y = labelled(features, choose_device())
-    x, (known, y) = F.normalize(x, dim=1), torch.unique(y, return_inverse=True)
+    x, (known, y) = F.normalize(x, dim=1).double(), torch.unique(y, return_inverse=True)
     side_by_side = max(1, _BYTES // (8 * len(divisions[0][0]) * x.shape[1]))
     found = [
         _best(x, y, len(known), divisions[first : first + side_by_side])

@@ -32,7 +32,8 @@ class Drawer:
     """
 
     def __init__(self, samples: GraphNodes, labels: npt.NDArray[np.int64] | None) -> None:
-        self.labels, self.names = labels, samples.attribute_names
+        width = range(samples.graph.width)
+        self.labels, self.names = labels, samples.attribute_names or tuple(f"attribute_{each}" for each in width)
         edges, attributes = samples.graph.edges, samples.graph.attributes
         self.starts, self.columns = edges.starts.numpy(), edges.columns.numpy()
         self.values = samples.graph.tensors["values"].numpy()

@@ -17,7 +17,10 @@ def is_geometric(data: Any) -> bool:
 
 
 def from_geometric(data: Any) -> RawGraph:
-    """Read `edge_index`, `edge_weight` or one column of floats `edge_attr`, `x`, `y` and masks of a `Data` object or a dataset."""
+    """Read a `Data` object or a dataset: `edge_index`, `x`, `y`, masks, and as weights `edge_weight` or `edge_attr`.
+
+    `edge_attr` must then be one column of floats.
+    """
     name = str(getattr(data, "name", "") or "data").lower()
     if not hasattr(data, "edge_index") or not hasattr(data, "num_nodes"):
         if len(data) != 1:

@@ -29,7 +29,8 @@ def open_graph(data: Any) -> RawGraph:
 
     Args:
         data: "citations", a generated graph; "cora", which is bundled; the path of an .npz, of a table of edges, or of
-            a folder with the tables edges and nodes; a `Data` object of PyTorch Geometric, or a dataset of one graph; a `RawGraph`.
+            a folder with the tables edges and nodes; a `Data` object of PyTorch Geometric, or a dataset of one graph; a
+            `RawGraph`.
 
     Raises:
         InputError: names what was found and what was expected.

@@ -24,7 +24,18 @@ import torch
 
 import nonneg
 from benchmarks.graph_runs import Result, Run, Runs, finished, of, parsed, spread
-from benchmarks.graph_settings import GRAPHS, SEARCH, SEARCHED, best_setting, steps_at_most
+from benchmarks.graph_settings import (
+    CL,
+    CL_LIGHT,
+    GRAPHS,
+    LIGHT,
+    SEARCH,
+    SEARCHED,
+    above_chance,
+    best_setting,
+    best_views,
+    steps_at_most,
+)
 from nonneg import metrics
 from nonneg.devices import choose_device
 from nonneg.evaluate import match_features, random_splits
@@ -123,18 +134,20 @@ def matched(graph: Path, name: str, seed: int, changes: dict[str, Any], out: Pat
 # Plans
 
 
-def planned(arguments: argparse.Namespace, chosen: dict[str, Any]) -> Iterator[Run]:
-    """Yield the runs of the tables."""
+def planned(arguments: argparse.Namespace, changes: dict[str, dict[str, Any]]) -> Iterator[Run]:
+    """Yield the runs of the tables, with the changes of each graph."""
     for graph in arguments.graphs:
         for seed in arguments.seeds:
             for name in ("cl", "ncl"):
-                yield arguments.data / f"{graph}.npz", name, seed, chosen
+                yield arguments.data / f"{graph}.npz", name, seed, changes[graph]
 
 
 def searched(arguments: argparse.Namespace, changes: dict[str, Any]) -> Iterator[Run]:
-    """Yield the runs of a search."""
-    for name, own in SEARCH.items():
-        for graph in (graph for graph in SEARCHED if graph in arguments.graphs):
+    """Yield the runs of a search: views of all graphs, the longest first, then settings."""
+    plans = [(graph, name, own) for graph in GRAPHS[::-1] for name, own in ((CL, {}), (CL_LIGHT, LIGHT))]
+    plans += [(graph, name, own) for name, own in SEARCH.items() for graph in SEARCHED]
+    for graph, name, own in plans:
+        if graph in arguments.graphs:
             yield arguments.data / f"{graph}.npz", name, 0, {**changes, **own}
 
 
@@ -168,10 +181,9 @@ def tables(out: Path) -> Iterator[str]:
         ncl = of(results, graph, "ncl")
         if ncl:
             chance = statistics.mean(result["chance"] for result in ncl)
-            above = statistics.mean((r["consistency"] - r["chance"]) / (1 - r["chance"]) for r in ncl)
             live = statistics.mean(result["live"] / result["features"] for result in ncl)
             cells = [spread(ncl, "sparsity"), f"{100 * live:.1f}%"]
-            cells += [f"{spread(ncl, 'consistency')} ({100 * chance:.1f})", f"{above:.2f}"]
+            cells += [f"{spread(ncl, 'consistency')} ({100 * chance:.1f})", f"{above_chance(ncl):.2f}"]
             cells += [cosine(results, graph, "ncl"), cosine(results, graph, "cl"), spread(ncl, "seconds", 1)]
             yield f"| {graph} | {' | '.join(cells)} |"
 
@@ -195,9 +207,9 @@ def search_tables(out: Path) -> Iterator[str]:
     for name in dict.fromkeys(result["name"] for result in results):
         per_graph = [of(results, graph, name) for graph in graphs]
         some = [result for found in per_graph for result in found]
-        above = statistics.mean((r["consistency"] - r["chance"]) / (1 - r["chance"]) for r in some)
         means = [100 * statistics.mean(r[key] for r in some) for key in ("encoder", "projector", "sparsity")]
-        cells = [spread(found, "encoder") for found in per_graph] + [f"{mean:.2f}" for mean in means] + [f"{above:.2f}"]
+        cells = [spread(found, "encoder") for found in per_graph] + [f"{mean:.2f}" for mean in means]
+        cells.append(f"{above_chance(some):.2f}")
         rows.append((not all(per_graph), -means[0], f"| {name} | {' | '.join(cells)} |"))
     yield from (row[-1] for row in sorted(rows))
 
@@ -214,7 +226,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no training after this time")
     arguments = parser.parse_args()
-    changes = dict(map(parsed, arguments.set))
+    changes, views = dict(map(parsed, arguments.set)), {}
     with Runs(arguments.jobs, arguments.minutes) as runs:
         if arguments.search or arguments.choose:
             found = arguments.out / "search"
@@ -222,11 +234,13 @@ def main() -> None:
             print("\n".join(search_tables(found)), flush=True)
         if arguments.choose:
             name = best_setting(finished(found))
-            print(f"Chosen: {name}", flush=True)
+            views = {graph: best_views(finished(found), graph) for graph in arguments.graphs}
+            print(f"Chosen: {name}; lighter views: {', '.join(graph for graph in views if views[graph])}", flush=True)
             changes |= SEARCH[name]
         if not arguments.search:
             follow = partial(after, arguments.seeds)
-            runs.do(trained_or_matched, planned(arguments, changes), arguments.out, follow)
+            of_graphs = {graph: {**changes, **views.get(graph, {})} for graph in arguments.graphs}
+            runs.do(trained_or_matched, planned(arguments, of_graphs), arguments.out, follow)
             print("\n".join(tables(arguments.out)))
 
 

@@ -8,6 +8,7 @@ GRAPHS = ("cora", "citeseer", "photo", "dblp", "computers", "pubmed", "cs", "phy
 SEARCHED = ("cs", "photo", "citeseer", "cora")
 MOST_STEPS = 16  # per epoch
 LEAST_SPARSITY, LEAST_LIVE, LEAST_ABOVE_CHANCE = 0.9, 0.95, 0.45
+_COMPARED = ("encoder", "projector", "sparsity")
 
 WIDE = {"features": 1024}
 SEARCH: dict[str, dict[str, Any]] = {
@@ -37,20 +38,22 @@ def above_chance(results: list[dict[str, Any]]) -> float:
 
 
 def best_setting(results: list[dict[str, Any]]) -> str:
-    """Return the NCL setting with the highest accuracy on validation nodes, the mean of both layers.
+    """Return the best NCL setting on validation nodes, over all graphs of the search.
 
-    Only settings count whose features are sparse, live and consistent on average over the graphs. If there is none, the
-    recipe is used as it is.
+    Features must be sparse, live and consistent on average; if those of no setting are, the recipe is used as it is.
+    First come settings whose encoder is at least as accurate as CL's, then the accuracy of both layers decides.
     """
-    scores, graphs = {}, {result["graph"] for result in results} & set(SEARCHED)
+    graphs = {result["graph"] for result in results} & set(SEARCHED)
+    of_cl = [r["encoder"] for r in results if r["name"] == CL and r["graph"] in graphs]
+    scores = {}
     for name in SEARCH:
         own = [result for result in results if result["name"] == name]
         if len(own) < len(graphs):
             continue
-        sparsity = statistics.mean(r["sparsity"] for r in own)
+        encoder, projector, sparsity = (statistics.mean(r[key] for r in own) for key in _COMPARED)
         live = statistics.mean(r["live"] / r["features"] for r in own)
         if sparsity >= LEAST_SPARSITY and live >= LEAST_LIVE and above_chance(own) >= LEAST_ABOVE_CHANCE:
-            scores[name] = statistics.mean(r["encoder"] + r["projector"] for r in own)
+            scores[name] = (bool(of_cl) and encoder >= statistics.mean(of_cl), encoder + projector)
     return max(scores, key=lambda name: scores[name], default="ncl")
 
 

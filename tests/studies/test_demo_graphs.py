@@ -30,12 +30,12 @@ def test_a_graph_from_a_path(tmp_path):
     words = (rng.random((600, 20)) < 0.2).astype(np.float32)
     arrays = {f"adj_{part}": getattr(links, part) for part in ("data", "indices", "indptr")}
     np.savez(tmp_path / "own.npz", **arrays, adj_shape=links.shape, attr_matrix=words, labels=labels)
-    cl, ncl = demo(str(tmp_path / "own.npz"), tmp_path / "demo", epochs=1)
+    cl, ncl, _ = demo(str(tmp_path / "own.npz"), tmp_path / "demo", epochs=1)
     assert len(ncl.projector) == 120 and cl.figures["sparsity"] < 0.1
     assert json.loads((tmp_path / "demo" / "results.json").read_text())["finished"]
 
 
 def test_unknown_data_is_an_error_that_names_the_choices(tmp_path):
     with pytest.raises(InputError, match="citations"):
-        demo("cora", tmp_path / "demo")
+        demo("karate", tmp_path / "demo")
     assert not (tmp_path / "demo").exists()

@@ -41,18 +41,25 @@ class Runs:
         wanted: Iterable[Run],
         out: Path,
         after: Callable[[list[Result], Run], Iterable[Run]] = lambda results, run: (),
+        share: float = 1.0,
     ) -> None:
-        """Do the work of all runs that are not finished; `after` returns further runs that a finished one permits."""
-        results = finished(out)
-        known = {(result["graph"], result["name"], result["seed"]) for result in results}
-        left = [each for each in wanted if (each[0].stem, each[1], each[2]) not in known]
+        """Do the work of all runs that are not finished; `after` returns further runs that a finished one permits.
+
+        These are short: they are begun at any time. Others are begun within a share of the minutes.
+        """
+        results, wanted = finished(out), list(wanted)
+        known = {_key_of(result) for result in results}
+        left = [each for each in wanted if _key(each) not in known]
+        further = {_key(more): more for each in wanted if _key(each) in known for more in after(results, each)}
+        short = [more for key, more in further.items() if key not in known]
         out.mkdir(parents=True, exist_ok=True)
         running: dict[Future[Result], Run] = {}
         with (out / "results.jsonl").open("a") as lines:
-            while running or left:
-                while left and len(running) < self.jobs:
-                    one = left.pop(0)
-                    if time.perf_counter() - self.begun < 60 * self.minutes:
+            while running or left or short:
+                while (left or short) and len(running) < self.jobs:
+                    is_late = not short and time.perf_counter() - self.begun > 60 * self.minutes * share
+                    one = (short or left).pop(0)
+                    if not is_late:
                         running[self.pool.submit(work, *one, out)] = one
                 for run in wait(running, return_when=FIRST_COMPLETED).done:
                     one = running.pop(run)
@@ -63,7 +70,15 @@ class Runs:
                     lines.write(json.dumps(run.result()) + "\n")
                     lines.flush()
                     print(f"{time.perf_counter() - self.begun:.0f} s", run.result(), flush=True)
-                    left = [*after(results, one), *left]
+                    short += after(results, one)
+
+
+def _key(run: Run) -> tuple[str, str, int]:
+    return run[0].stem, run[1], run[2]
+
+
+def _key_of(result: Result) -> tuple[str, str, int]:
+    return result["graph"], result["name"], result["seed"]
 
 
 def finished(out: Path) -> list[Result]:

@@ -230,7 +230,8 @@ def main() -> None:
     with Runs(arguments.jobs, arguments.minutes) as runs:
         if arguments.search or arguments.choose:
             found = arguments.out / "search"
-            runs.do(partial(trained, is_search=True), searched(arguments, changes), found)
+            share = 0.35 if arguments.choose else 1.0  # the rest of the time is for the tables
+            runs.do(partial(trained, is_search=True), searched(arguments, changes), found, share=share)
             print("\n".join(search_tables(found)), flush=True)
         if arguments.choose:
             name = best_setting(finished(found))

@@ -23,6 +23,13 @@ def test_citations_within_ninety_seconds(tmp_path):
     assert "chromosome" in (tmp_path / "demo" / "report.html").read_text()
 
 
+@pytest.mark.slow
+def test_cora_is_bundled(tmp_path):
+    cl, ncl, _ = demo("cora", tmp_path / "demo", epochs=2)
+    assert len(ncl.projector) == 542 and cl.figures["probe_encoder"] > 0.5
+    assert "attribute_" in (tmp_path / "demo" / "report.html").read_text()
+
+
 def test_a_graph_from_a_path(tmp_path):
     rng = np.random.default_rng(0)
     labels = np.arange(600) % 2

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 import nonneg
-from benchmarks.graphs import CL, Result, finished, of, parsed, run_all, spread, structure
+from benchmarks.graph_runs import Result, Runs, finished, of, parsed, spread
+from benchmarks.graphs import structure
 from nonneg.devices import choose_device
 from nonneg.evaluate import cross_validation
 from nonneg.training import load_recipe
@@ -26,6 +27,7 @@ PUBLISHED = {"NCI1": "77.9 ± 0.4", "PROTEINS": "74.4 ± 0.5", "MUTAG": "86.8 ±
 def trained(data: Path, name: str, seed: int, changes: dict[str, Any], out: Path) -> Result:
     torch.set_num_threads(1)
     config = load_recipe("graphs").replace(data=str(data), seed=seed, **changes)
+    config = config.without_rectifier() if name == "cl" else config
     start = time.perf_counter()
     run = nonneg.train(config, out / "runs" / f"{data.stem}-{name}-{seed}", progress=False, overwrite=True)
     result: Result = {"graph": data.stem, "name": name, "seed": seed, "seconds": time.perf_counter() - start}
@@ -49,23 +51,26 @@ def main() -> None:
     arguments = parser.parse_args()
     changes = dict(map(parsed, arguments.set))
     wanted = [
-        (arguments.data / graph / f"{graph}.txt", name, seed, {**changes, **(CL if name == "cl" else {})})
+        (arguments.data / graph / f"{graph}.txt", name, seed, changes)
         for seed in arguments.seeds
         for graph in arguments.graphs
         for name in ("cl", "ncl")
     ]
-    run_all(trained, wanted, arguments)
+    with Runs(arguments.jobs, arguments.minutes) as runs:
+        runs.do(trained, wanted, arguments.out)
     results = finished(arguments.out)
-    print(
-        "| | GraphCL | layer | CL, SVM | NCL, SVM | CL, logistic | NCL, logistic |\n|---|---:|---|---:|---:|---:|---:|"
-    )
+    print("| | GraphCL | layer | CL, SVM | NCL, SVM | CL, logistic | NCL, logistic | sparsity | consistency (chance) |")
+    print("|---|---:|---|---:|---:|---:|---:|---:|---:|")
     for graph in arguments.graphs:
+        ncl = of(results, graph, "ncl")
         for layer in ("encoder", "projector"):
             cells = [
                 spread(of(results, graph, name), f"{layer}_{kind}")
                 for kind in ("svm", "logistic")
                 for name in ("cl", "ncl")
             ]
+            cells += [spread(ncl, "sparsity"), f"{spread(ncl, 'consistency')} ({spread(ncl, 'chance')})"]
+            cells[4:] = cells[4:] if layer == "projector" else ["–", "–"]
             print(f"| {graph} | {PUBLISHED.get(graph, '–')} | {layer} | {' | '.join(cells)} |")
 
 

@@ -28,8 +28,8 @@ def demo(
 
     Args:
         data: handwritten digits; shapes, drawn, with known factors; intents, customers' questions; emoji, pictures with
-            their words (these two need the extra text); citations, a generated graph of papers; or the path of a
-            graph, such as cora.npz.
+            their words (these two need the extra text); cora, a graph of papers; citations, a generated one; or
+            the path of a graph, such as photo.npz.
         out: folder for both runs, their features and report.html.
         seed: seed of weights, order and views.
         epochs: number of epochs; by default the recipe's.

@@ -9,13 +9,14 @@ import torch.nn.functional as F
 
 from nonneg.devices import choose_device
 from nonneg.errors import InputError
-from nonneg.evaluate._logistic import Logistic, fit_strengths
+from nonneg.evaluate._logistic import Logistic, fit_problems
 from nonneg.evaluate._probe import labelled, labels_as_in, require_labels
 from nonneg.features import Features
 from nonneg.labels import is_labelled
 
 _STRENGTHS = tuple(4.0**power for power in range(-1, 7))  # rows of length 1 need weaker regularisation than usual
 _SHARE = 0.1  # for fitting, and as much for choosing the strength; the rest is for evaluation
+_BYTES = 2**28  # of training rows in float64 that are fitted at once
 Rows = npt.NDArray[np.int64]
 
 
@@ -82,15 +83,24 @@ def published_split(features: Features, split: npt.NDArray[np.int64]) -> SplitPr
 
 def _probes(features: Features, divisions: list[tuple[Rows, ...]]) -> SplitProbes:
     x, y = labelled(features, choose_device())
-    x, (known, y) = F.normalize(x, dim=1), torch.unique(y, return_inverse=True)
-    found = []
-    for fit, kept, test in ([torch.from_numpy(rows).to(x.device) for rows in parts] for parts in divisions):
-        models = fit_strengths(x[fit], y[fit], len(known), _STRENGTHS)
-        scores = [(_accuracy(model, x, y, kept), _accuracy(model, x, y, test)) for model in models]
-        found.append(max(scores, key=lambda score: score[0]))  # the first of the best: the strongest regularisation
-    validation, accuracies = np.array(found).T
+    x, (known, y) = F.normalize(x, dim=1).double(), torch.unique(y, return_inverse=True)
+    side_by_side = max(1, _BYTES // (8 * len(divisions[0][0]) * x.shape[1]))
+    found = [
+        _best(x, y, len(known), divisions[first : first + side_by_side])
+        for first in range(0, len(divisions), side_by_side)
+    ]
+    validation, accuracies = torch.cat(found, dim=1).cpu().numpy()
     return SplitProbes(accuracies, validation)
 
 
-def _accuracy(model: Logistic, x: torch.Tensor, y: torch.Tensor, rows: torch.Tensor) -> float:
-    return float((model.predict(x[rows]) == y[rows]).double().mean())
+def _best(x: torch.Tensor, y: torch.Tensor, classes: int, divisions: list[tuple[Rows, ...]]) -> torch.Tensor:
+    """Return accuracies `(2, divisions)` for choosing the strength and for evaluation, of the best strength."""
+    fit, kept, test = (torch.from_numpy(np.stack(rows)).to(x.device) for rows in zip(*divisions, strict=True))
+    scores = []
+    for weight, intercept in fit_problems(x[fit], y[fit], classes, _STRENGTHS):
+        models = map(Logistic, weight, intercept)
+        is_right = torch.stack([model.predict(x) == y for model in models])
+        scores.append(torch.stack([is_right.gather(1, rows).double().mean(1) for rows in (kept, test)]))
+    found = torch.stack(scores)
+    first = found[:, 0].max(0).indices  # the first of the best: the strongest regularisation
+    return found.gather(0, first.expand(1, 2, -1))[0]

@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from nonneg.devices import choose_device
 from nonneg.errors import InputError
 from nonneg.evaluate._logistic import fit_strengths
 from nonneg.evaluate._probe import labelled, require_labels
@@ -19,6 +22,7 @@ from nonneg.features import Features
 FOLDS = 10
 _STRENGTHS = tuple(10.0**power for power in range(-3, 4))
 _VALIDATION = 0.1
+_MOST_FOR_KERNEL = 10_000  # samples, whose kernel takes 800 MB
 Fits = Callable[[Any, Any, tuple[float, ...]], Iterator[Callable[[Any], Any]]]
 
 
@@ -72,9 +76,19 @@ def _accuracy(fits: Fits, x: Any, y: Any, known: Any, test: Any, seed: int) -> f
 
 
 def _svm(x: Any, y: Any, strengths: tuple[float, ...]) -> Iterator[Callable[[Any], Any]]:
-    return (SVC(C=C).fit(x, y).predict for C in strengths)
+    if len(x) > _MOST_FOR_KERNEL:
+        yield from (SVC(C=C).fit(x, y).predict for C in strengths)
+        return
+    # The same, but the kernel is computed once for all strengths, which takes most of the time.
+    kernel = partial(rbf_kernel, Y=x, gamma=1 / (x.shape[1] * (x.var() or 1)))
+    similarities = kernel(x)
+    for C in strengths:
+        model = SVC(C=C, kernel="precomputed").fit(similarities, y)
+        yield lambda rows, model=model: model.predict(kernel(rows))  # type: ignore[misc]
 
 
 def _logistic(x: Any, y: Any, strengths: tuple[float, ...]) -> Iterator[Callable[[Any], Any]]:
-    for model in fit_strengths(torch.from_numpy(x), torch.from_numpy(y), int(y.max()) + 1, strengths):
-        yield lambda rows, model=model: model.predict(torch.from_numpy(rows)).numpy()  # type: ignore[misc]
+    device = choose_device()
+    known = torch.from_numpy(x).to(device), torch.from_numpy(y).to(device)
+    for model in fit_strengths(*known, int(y.max()) + 1, strengths):
+        yield lambda rows, model=model: model.predict(torch.from_numpy(rows).to(device)).cpu().numpy()  # type: ignore[misc]

@@ -336,6 +336,7 @@ class SetOverview(Answer):
     source: str
     key: str
     kind: str
+    has_media: bool
     samples: int
     label_names: tuple[str, ...]
     features: int

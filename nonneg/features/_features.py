@@ -201,7 +201,9 @@ class Features:
 
     @property
     def kind(self) -> str:
-        """What people see of the samples: "images", "texts" or just "samples"."""
+        """What people call the samples: what the modality calls them, or "images", "texts" or just "samples"."""
+        if given := self._provenance.get("kind"):
+            return str(given)
         return "images" if self.has_media else "texts" if "text" in self._samples.column_names else "samples"
 
     @property

@@ -41,6 +41,8 @@ class Modality:
 
     name: ClassVar[str] = ""
     """Its name in configs and saved models."""
+    kind: ClassVar[str] = ""
+    """What people call its samples, in the plural, such as "nodes"; empty: images or texts, by their previews."""
 
     def __post_init__(self) -> None:
         check_fields(self)

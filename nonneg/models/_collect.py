@@ -61,6 +61,7 @@ def features_of(
                 "precision": precision,
                 "left_out": len(source.skipped),
                 **({"notes": list(source.notes)} if source.notes else {}),
+                **({"kind": model.modality.kind} if model.modality.kind else {}),
                 **_feature_figures(model, source, rows, found),
                 **(origin or {}),
                 "model": to_json(model.config, {}),

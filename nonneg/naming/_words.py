@@ -11,7 +11,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 LEAST_TEXTS = 3  # a word in fewer texts is not used
 _LEAST_PAIRS = 5  # texts that contain a phrase
 _COHESION = 0.25  # the least share of the rarer word's texts in which it is part of the phrase
-_WORD = re.compile(r"[^\W\d_]{3,}")  # at least three letters, no digits
+_WORD = re.compile(r"[^\W\d_]{3,}(?:_\d+\b)?")  # at least three letters; digits only in numbered names: attribute_17
 _SENTENCE_END = ".!?:;(\"'"
 # Entities of HTML and fragments of addresses, which survive in many collections of texts; days, months and words of
 # reporting, which say when and by whom a text was written rather than what it is about.

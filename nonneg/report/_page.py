@@ -131,10 +131,10 @@ def _strips(side: Side) -> list[dict[str, Any]]:
 
 
 def _shown(features: Features, row: int) -> dict[str, str]:
-    """Return what is shown of a sample: its image if it has one, otherwise its text."""
+    """Return what is shown of a sample: its image if it has one, with its text as a tooltip, otherwise its text."""
     text = features.text(row)
     if text is None or features.has_media:
-        return {"image": _data_uri(features.media(row))}
+        return {"image": _data_uri(features.media(row)), "words": f": {text[:_EXCERPT]}" if text else ""}
     return {"text": text[:_EXCERPT]}
 
 

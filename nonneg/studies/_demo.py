@@ -25,7 +25,8 @@ from nonneg.training import TrainConfig, load_recipe, new_model, read_environmen
 from nonneg.trials import split_sources
 
 RESULTS, REPORT = "results.json", "report.html"
-_RECIPES = {"digits": "digits", "shapes": "shapes", "intents": "text", "emoji": "emoji", "citations": "graph"}
+_GRAPHS = {"citations": "graph", "cora": "graph"}
+_RECIPES = {"digits": "digits", "shapes": "shapes", "intents": "text", "emoji": "emoji", **_GRAPHS}
 _LABELS = {"intents": 0.1}  # share of the labels that probes are fitted on: with 77 classes, all would take minutes
 _DESCRIPTIONS = {
     "CL": "Plain contrastive learning: features are determined only up to a rotation, so a single one means nothing.",
@@ -61,8 +62,8 @@ def demo(
     """Train CL and NCL with the same seed and budget, measure both, print a table and write a report.
 
     Args:
-        data: digits, shapes, intents, emoji or citations, or the path of a graph. If samples have words, the table also
-            has word counts (TF-IDF).
+        data: digits, shapes, intents, emoji, citations or cora, or the path of a graph. If samples have words, the
+            table also has word counts (TF-IDF).
         out: folder for both runs, both features, `results.json` and `report.html`.
         seed: seed of weights, order and views.
         overwrite: replace an earlier demo in that folder.
@@ -101,9 +102,10 @@ def demo(
 
 def _config(data: str) -> TrainConfig:
     if data in _RECIPES:
-        return load_recipe(_RECIPES[data])
+        recipe = load_recipe(_RECIPES[data])
+        return recipe.replace(data=data) if data in _GRAPHS else recipe
     if not Path(data).exists():
-        raise InputError(f"data is {data!r}, expected {', '.join(_RECIPES)}, or the path of a graph, such as cora.npz")
+        raise InputError(f"data is {data!r}, expected {', '.join(_RECIPES)}, or the path of a graph, such as photo.npz")
     return load_recipe("graph").replace(data=data)
 
 

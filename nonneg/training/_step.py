@@ -26,7 +26,12 @@ from nonneg.training.config import TrainConfig
 
 _AUTOCAST = {"bf16-mixed": torch.bfloat16}
 _STATES = 4  # numbers per parameter: its value, its gradient, up to two of the optimiser
-_WIDTHS = {"64-true": 2.0, "32-true": 1.0, "bf16-mixed": 0.5}  # of the numbers in a step, compared with float32
+_WIDTHS = {
+    "64-true": 2.0,
+    "32-true": 1.0,
+    "tf32": 1.0,
+    "bf16-mixed": 0.5,
+}  # of the numbers in a step, relative
 
 
 _TEMPERATURES = (0.01, 1.0)  # between which learned ones stay; CLIP's lowest

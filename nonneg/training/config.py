@@ -97,8 +97,9 @@ class TrainConfig:
 
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where to compute."""
-    precision: Literal["32-true", "bf16-mixed", "64-true"] = "32-true"
-    """Numerical precision of the forward and backward pass."""
+    precision: Literal["32-true", "bf16-mixed", "64-true", "tf32"] = "32-true"
+    """Numerical precision of the forward and backward pass; tf32: float32, but GPUs may round factors of matrix
+    products to 11 bits, which is several times as fast."""
     compile: Literal["auto", "graph", "forward", "off"] = "auto"
     """Compile the whole step into one CUDA graph, only the forward pass, or nothing; auto chooses the fastest."""
     data_on: Literal["auto", "device", "disk"] = "auto"

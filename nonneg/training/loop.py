@@ -95,7 +95,7 @@ def train(
     # Nothing is written or overwritten before all input has been checked.
     with _open_run(Path(out), config, overwrite, fabric) as run:
         on_first_process(lambda: run.record_broken(source.skipped))
-        with _fastest_kernels(), _quiet_compiler(), _finalised_loggers(fabric):
+        with _fastest_kernels(config.precision), _quiet_compiler(), _finalised_loggers(fabric):
             session = _start(run, network, source, classes, config, fabric, path)
             _run(session, memory if progress and fabric.is_global_zero else None, title)
     return run.folder
@@ -239,14 +239,17 @@ def _describe_time(session: _Session) -> None:
 
 
 @contextmanager
-def _fastest_kernels() -> Iterator[None]:
+def _fastest_kernels(precision: str) -> Iterator[None]:
     """Let cuDNN choose kernels by timing them, which pays off because every step has the same shapes."""
-    before = torch.backends.cudnn.benchmark
+    before = torch.backends.cudnn.benchmark, torch.get_float32_matmul_precision()
     torch.backends.cudnn.benchmark = True
+    if precision == "tf32":
+        torch.set_float32_matmul_precision("high")
     try:
         yield
     finally:
-        torch.backends.cudnn.benchmark = before
+        torch.backends.cudnn.benchmark = before[0]
+        torch.set_float32_matmul_precision(before[1])
 
 
 @contextmanager

@@ -42,6 +42,12 @@ def test_random_splits_are_the_same_for_all_features_of_the_same_samples(feature
     assert len(set(random_splits(features, splits=3, seed=1).accuracies) | set(first.accuracies)) > 3
 
 
+def test_splits_that_are_fitted_side_by_side_do_not_change_each_other(features):
+    many = random_splits(features, splits=6)
+    np.testing.assert_array_equal(many.accuracies[:2], random_splits(features, splits=2).accuracies)
+    np.testing.assert_array_equal(many.validation[:1], random_splits(features, splits=1).validation)
+
+
 def test_unlabelled_samples_are_left_out(features):
     labels = np.where(np.arange(400) < 300, np.resize(features.labels, 400), -1)
     codes = np.concatenate((features.codes, np.zeros((100, 3), np.float32)))

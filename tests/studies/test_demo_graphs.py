@@ -23,6 +23,13 @@ def test_citations_within_ninety_seconds(tmp_path):
     assert "chromosome" in (tmp_path / "demo" / "report.html").read_text()
 
 
+@pytest.mark.slow
+def test_cora_is_bundled(tmp_path):
+    cl, ncl, _ = demo("cora", tmp_path / "demo", epochs=2)
+    assert len(ncl.projector) == 542 and cl.figures["probe_encoder"] > 0.5
+    assert "attribute_" in (tmp_path / "demo" / "report.html").read_text()
+
+
 def test_a_graph_from_a_path(tmp_path):
     rng = np.random.default_rng(0)
     labels = np.arange(600) % 2
@@ -30,12 +37,12 @@ def test_a_graph_from_a_path(tmp_path):
     words = (rng.random((600, 20)) < 0.2).astype(np.float32)
     arrays = {f"adj_{part}": getattr(links, part) for part in ("data", "indices", "indptr")}
     np.savez(tmp_path / "own.npz", **arrays, adj_shape=links.shape, attr_matrix=words, labels=labels)
-    cl, ncl = demo(str(tmp_path / "own.npz"), tmp_path / "demo", epochs=1)
+    cl, ncl, _ = demo(str(tmp_path / "own.npz"), tmp_path / "demo", epochs=1)
     assert len(ncl.projector) == 120 and cl.figures["sparsity"] < 0.1
     assert json.loads((tmp_path / "demo" / "results.json").read_text())["finished"]
 
 
 def test_unknown_data_is_an_error_that_names_the_choices(tmp_path):
     with pytest.raises(InputError, match="citations"):
-        demo("cora", tmp_path / "demo")
+        demo("karate", tmp_path / "demo")
     assert not (tmp_path / "demo").exists()

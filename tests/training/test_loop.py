@@ -62,6 +62,7 @@ def test_another_seed_gives_other_weights(run, tmp_path):
         {"rectify": "none"},
         {"precision": "bf16-mixed"},
         {"precision": "64-true"},
+        {"precision": "tf32"},
         {"optimiser": "lars", "lr": 0.4},
         {"optimiser": "sgd", "lr": 0.1},
         {"loss": "sup_con"},
@@ -76,8 +77,10 @@ def test_another_seed_gives_other_weights(run, tmp_path):
 )
 def test_every_setting_lowers_its_loss(change, tmp_path):
     config = SHORT.replace(**{"epochs": 3, "batch_size": 128, **change})
+    before = torch.get_float32_matmul_precision()
     log = read_log(train(config, tmp_path / "b", progress=False))
     assert log[-1]["loss"] < log[0]["loss"]
+    assert torch.get_float32_matmul_precision() == before
 
 
 def test_the_log_holds_all_figures(run):

@@ -76,7 +76,7 @@ export async function featurePage({ set, overview, number }) {
   const page = await ask(`sets/${set}/feature/${number}`);
   const { row } = page;
   const each = overview.sets[set];
-  const few = each.kind !== "images"; // texts take more space and time to read
+  const few = !each.has_media; // texts take more space and time to read
   const live = row.active > 0;
   const signed = each.has_negative;
   const [heading, update] = titleOf(row);

@@ -59,7 +59,7 @@ function selection(set, { sets }, heading) {
   const each = sets[set];
   const many = sets.length > 1;
   const rows = many ? each.spread_features : each.strongest_features;
-  const number = each.kind === "images" ? "nine" : "three";
+  const number = each.has_media ? "nine" : "three";
   const all = each.features === 1 ? "Its only feature" : `All ${count(each.features)} features`;
   const order = each.has_negative ? "most positive to most negative" : "strong to weak";
   return element("section", {},

@@ -102,7 +102,7 @@ export async function samplePage({ set, number, parameters }) {
       setChoice(set, (other) => href(`/sample/${number}`, forSet(other)))),
     element("div", { class: "apart" },
       element("div", { class: `whole ${sample.has_picture ? "" : "written"}` }, sample.has_picture
-        ? face(set, sample, { large: true })
+        ? [face(set, sample, { large: true }), page.text && element("p", { class: "soft" }, dataText(page.text))]
         : markedText(set, page.text ?? sample.id, page.text ? parts : [])),
       element("div", {},
         element("h2", {}, counted(parts.length, "active feature")),

@@ -15,6 +15,7 @@ from nonneg.modalities.graphs._sparse import Pattern, pattern_of, product
 from nonneg.modalities.graphs._structural import page_rank, structural_attributes
 
 _SPARSE = 0.2  # attributes with a smaller share of non-zeros are kept as a sparse matrix
+_MOST_DENSE = 2**29  # attributes of all nodes, which a GPU multiplies faster as a dense matrix of up to 2 GiB
 
 
 class Graph(Shared):
@@ -66,7 +67,13 @@ class Graph(Shared):
 
     def times_attributes(self, weight: Tensor) -> Tensor:
         """Return the product of the attributes `(nodes, attributes)` with a weight `(attributes, columns)`."""
+        if weight.is_cuda and self.attributes is not None and self.nodes * self.width <= _MOST_DENSE:
+            return self._dense.to(weight.dtype) @ weight
         return self._times(self.tensors["values"], weight)
+
+    @cached_property
+    def _dense(self) -> Tensor:
+        return self.dense_attributes()
 
     def _times(self, values: Tensor, weight: Tensor) -> Tensor:
         if self.attributes is None:

@@ -21,6 +21,7 @@ from nonneg.modalities.graphs._encoders import build_encoder, check_encoder
 from nonneg.modalities.graphs._graph import Graph, GraphNodes, cleaned
 from nonneg.modalities.graphs._preview import Drawer
 from nonneg.modalities.graphs._sample import neighbourhoods
+from nonneg.modalities.graphs._structural import STRUCTURAL_NAMES
 from nonneg.modalities.graphs._views import SAMPLED, ViewConfig, draw_views
 from nonneg.modalities.graphs.sources import open_graph
 
@@ -34,6 +35,7 @@ class Nodes(Modality):
     """
 
     name: ClassVar[str] = "nodes"
+    kind: ClassVar[str] = "nodes"
 
     width: Annotated[int, Field(ge=1, le=2**16)] = 256
     """Width of every layer of the encoder, and of its output."""
@@ -65,7 +67,8 @@ class Nodes(Modality):
         raw = open_graph(data)
         require_train(split, raw.where)
         graph, notes = cleaned(raw, self.undirected)
-        samples = GraphNodes(graph, _digest(raw.attribute_names), raw.attribute_names)
+        names = raw.attribute_names or (STRUCTURAL_NAMES if raw.attributes is None else ())
+        samples = GraphNodes(graph, _digest(raw.attribute_names), names)
         self._check_attributes(samples, raw.where)
         ids = unique_ids(raw.ids)
         factors, factor_names = ({name: both[i] for name, both in raw.factors.items()} for i in (0, 1))
@@ -117,7 +120,7 @@ class Nodes(Modality):
         return {"nodes": batch["nodes"], "edges": graph.weights[None], "attributes": attributes, "graph": graph}
 
     def preview(self, source: Source, rows: range) -> dict[str, Any]:
-        """Return a drawing of each node's neighbourhood and, if attributes have names, its attributes as words."""
+        """Return a drawing of each node's neighbourhood, and the names of its attributes as words."""
         samples, labels, nodes = source.samples, source.labels, np.arange(len(source))
         while isinstance(samples, SomeRows):
             # Only the labels of the nodes in the source are known.
@@ -127,8 +130,10 @@ class Nodes(Modality):
             labels[nodes] = known
         drawer = Drawer(samples, labels)
         chosen = nodes[rows.start : rows.stop].tolist()
-        drawn = {"media": [drawer.picture(node) for node in chosen]}
-        return drawn | ({"texts": [drawer.words(node) for node in chosen]} if samples.attribute_names else {})
+        return {
+            "media": [drawer.picture(node) for node in chosen],
+            "texts": [drawer.words(node) for node in chosen],
+        }
 
     def feature_figures(self, source: Source, codes: Any) -> dict[str, dict[str, list[float]]]:
         """Return how well the nodes of each feature hang together: the share of their edges that stay among them.
@@ -141,9 +146,11 @@ class Nodes(Modality):
         edges = samples.graph.edges
         parts = np.ones(len(edges.columns), np.float32), edges.columns.numpy(), edges.starts.numpy()
         links = sp.csr_array(parts, shape=edges.shape)[nodes][:, nodes]
-        is_active = sp.csr_array(active(codes)).astype(np.float32)
+        is_active = active(codes).astype(np.float32)
+        near = links @ is_active
+        both = near.multiply(is_active) if sp.issparse(is_active) else near * is_active
         # Every node has an edge to itself, which says nothing.
-        inside = np.asarray((links @ is_active).multiply(is_active).sum(0) - is_active.sum(0), np.float64)
+        inside = np.asarray(both.sum(0) - is_active.sum(0), np.float64)
         degree = np.asarray(links.sum(1), np.float64) - 1
         ends = degree @ is_active
         share = np.divide(inside, ends, out=np.zeros_like(ends), where=ends > 0)

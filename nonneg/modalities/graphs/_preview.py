@@ -32,7 +32,8 @@ class Drawer:
     """
 
     def __init__(self, samples: GraphNodes, labels: npt.NDArray[np.int64] | None) -> None:
-        self.labels, self.names = labels, samples.attribute_names
+        width = range(samples.graph.width)
+        self.labels, self.names = labels, samples.attribute_names or tuple(f"attribute_{each}" for each in width)
         edges, attributes = samples.graph.edges, samples.graph.attributes
         self.starts, self.columns = edges.starts.numpy(), edges.columns.numpy()
         self.values = samples.graph.tensors["values"].numpy()
@@ -58,7 +59,7 @@ class Drawer:
         return _png(image)
 
     def words(self, node: int) -> str:
-        """Return the names of a node's largest attributes."""
+        """Return the names of a node's largest attributes; commas say that neighbours form no phrase."""
         if self.attributes is None:
             columns, values = np.arange(self.values.shape[1]), self.values[node]
         else:
@@ -66,7 +67,7 @@ class Drawer:
             part = slice(starts[node], starts[node + 1])
             columns, values = columns[part], self.values[part]
         largest = np.argsort(-values, kind="stable")[:_MOST_WORDS]
-        return " ".join(self.names[columns[place]] for place in largest if values[place] > 0)
+        return ", ".join(self.names[columns[place]] for place in largest if values[place] > 0)
 
     def _linked(self, node: int) -> npt.NDArray[np.int32]:
         found: npt.NDArray[np.int32] = self.columns[self.starts[node] : self.starts[node + 1]]

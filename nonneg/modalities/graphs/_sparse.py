@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+_LONG, _PIECE = 16, 64  # rows with more entries on average are cut into pieces of at most so many
+
 
 class Pattern(NamedTuple):
     """Where a sparse matrix `(rows, columns)` has entries, by rows (CSR), and where its transpose has them.
@@ -91,5 +93,22 @@ def _multiplied(starts: Tensor, columns: Tensor, values: Tensor, dense: Tensor) 
     wide = dense.to(torch.promote_types(dense.dtype, torch.float32)).contiguous()
     if dense.is_meta:  # only shapes are wanted
         return wide.new_empty(len(starts) - 1, dense.shape[1])
-    weights = values.to(wide.dtype)
-    return F.embedding_bag(columns, wide, starts, mode="sum", per_sample_weights=weights, include_last_offset=True)
+    weights, bounds = values.to(wide.dtype), None
+    if len(columns) > _LONG * (len(starts) - 1):
+        starts, bounds = _in_pieces(starts, len(columns))
+    sums = F.embedding_bag(columns, wide, starts, mode="sum", per_sample_weights=weights, include_last_offset=True)
+    if bounds is None:
+        return sums
+    every = torch.arange(len(sums), dtype=bounds.dtype, device=bounds.device)
+    return F.embedding_bag(every, sums, bounds, mode="sum", include_last_offset=True)
+
+
+def _in_pieces(starts: Tensor, entries: int) -> tuple[Tensor, Tensor]:
+    """Cut rows into pieces; return the first entry of each piece `(pieces + 1,)` and the first piece of each row.
+
+    A GPU adds up a row entry by entry: a word that ten thousand nodes use would keep all other rows waiting.
+    """
+    every = torch.arange(0, entries, _PIECE, dtype=starts.dtype, device=starts.device)
+    cuts = torch.cat((starts, every)).sort().values
+    bounds = torch.searchsorted(cuts, starts[:-1].contiguous(), out_int32=True)
+    return cuts, F.pad(bounds, (0, 1), value=len(cuts) - 1)

@@ -8,6 +8,12 @@ import scipy.sparse as sp
 
 _DAMPING, _ROUNDS = 0.85, 50
 _BINS = 16  # of a logarithmic scale to the base 2: counts of up to 2^15 and more
+STRUCTURAL_NAMES = (
+    *(f"{kind}_{2**part - 1}" for kind in ("sources", "targets", "neighbourhood", "core") for part in range(_BINS)),
+    "triangles",
+    "centre",
+)
+"""Names of the structural attributes; a number is the smallest count of a bin."""
 
 
 def structural_attributes(adjacency: sp.csr_array) -> npt.NDArray[np.float32]:

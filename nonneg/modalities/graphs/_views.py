@@ -54,19 +54,32 @@ def draw_views(
     else:
         weights, is_loop = graph.weights[edges], graph.is_loop[edges]
         edge_odds = edge_odds[edges] if isinstance(edge_odds, Tensor) else edge_odds
-    attributes = torch.arange(graph.width, device=device)
+    drawn_edges, drawn_attributes = _drawn(edges, graph.width, seed, epoch, count)
     views = []
     for view in range(count):
-        dropped = uniform(1, seed, epoch, edges, 2 * view)[:, 0] < _rates(config.drop_edges, view, edge_odds)
+        dropped = drawn_edges[view] < _rates(config.drop_edges, view, edge_odds)
         if any(config.drop_nodes):
             ends = torch.stack((graph.edges.rows[edges], graph.edges.columns[edges].long()))
             drawn = uniform(1, seed, epoch, ends.flatten(), _NODES + view).view(2, -1)
             dropped |= (drawn < _rates(config.drop_nodes, view, 1.0)).any(0)
-        masked = uniform(1, seed, epoch, attributes, 2 * view + 1)[:, 0] < _rates(
-            config.mask_attributes, view, attribute_odds
-        )
+        masked = drawn_attributes[view] < _rates(config.mask_attributes, view, attribute_odds)
         views.append((weights.masked_fill(dropped & ~is_loop, 0), (~masked).to(weights.dtype)))
     return torch.stack([view[0] for view in views]), torch.stack([view[1] for view in views])
+
+
+def _drawn(
+    edges: Tensor, attributes: int, seed: int, epoch: Tensor | int, count: int
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """Return a number for each edge and for each attribute, by view.
+
+    They are drawn at once: a draw takes many small operations, which a GPU would otherwise wait for.
+    """
+    every = torch.arange(attributes, device=edges.device)
+    parts = [part for _ in range(count) for part in (edges, every)]
+    # Views of edges have even numbers, those of attributes odd ones.
+    numbers = torch.cat([torch.full_like(part, number) for number, part in enumerate(parts)])
+    drawn = uniform(1, seed, epoch, torch.cat(parts), numbers)[:, 0].split([len(part) for part in parts])
+    return drawn[::2], drawn[1::2]
 
 
 def _rates(rates: tuple[float, ...], view: int, odds: Tensor | float) -> Tensor | float:

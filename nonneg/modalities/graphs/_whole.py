@@ -27,6 +27,7 @@ class Graphs(Modality):
     """Whole graphs, such as molecules. A graph's feature is pooled over its nodes."""
 
     name: ClassVar[str] = "graphs"
+    kind: ClassVar[str] = "graphs"
 
     width: Annotated[int, Field(ge=1, le=2**16)] = 128
     """Width of every layer of the encoder, and of its output."""

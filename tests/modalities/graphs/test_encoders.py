@@ -8,6 +8,7 @@ from torch import nn
 
 from nonneg.errors import InputError
 from nonneg.modalities.graphs import GCN, NodeEncoder, Nodes
+from nonneg.modalities.graphs._sparse import pattern_of, product
 
 
 @pytest.fixture(params=["sparse", "dense"])
@@ -131,3 +132,16 @@ def test_batch_norm_gives_every_output_the_same_spread_over_nodes():
     spread = with_norm(inputs).std(0)
     torch.testing.assert_close(spread, torch.ones(8), rtol=0.01, atol=0.01)
     assert without(inputs).std(0).std() > 0.05
+
+
+def test_sparse_products_add_up_long_and_empty_rows():
+    rng = np.random.default_rng(0)
+    dense = rng.random((12, 3000)) * (rng.random((12, 3000)) < np.array([1, 0, 0.5, *[0.02] * 8, 0])[:, None])
+    matrix, factor = sp.csr_array(dense), torch.from_numpy(rng.random((3000, 5))).requires_grad_()
+    found = product(pattern_of(matrix), torch.from_numpy(matrix.data), factor)
+    torch.testing.assert_close(found, torch.from_numpy(dense) @ factor)
+    other = torch.from_numpy(rng.random((12, 4))).requires_grad_()
+    transposed = product(pattern_of(sp.csr_array(dense.T)), torch.from_numpy(sp.csr_array(dense.T).data), other)
+    transposed.square().sum().backward()
+    expected = torch.autograd.grad((torch.from_numpy(dense.T) @ other).square().sum(), other)[0]
+    torch.testing.assert_close(other.grad, expected)

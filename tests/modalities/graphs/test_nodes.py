@@ -123,9 +123,16 @@ def test_a_node_is_shown_by_its_neighbourhood_and_its_words(graph_file, communit
     shown = Nodes().preview(source, range(3, 6))
     with Image.open(io.BytesIO(shown["media"][0])) as image:
         assert image.size == (96, 96)
-    assert shown["texts"][0].split() == [f"word{i}" for i in np.flatnonzero(communities[1].toarray()[3])]
+    assert shown["texts"][0].split(", ") == [f"word{i}" for i in np.flatnonzero(communities[1].toarray()[3])]
     assert Nodes().preview(source.take([9, 3]), range(1, 2))["texts"] == shown["texts"][:1]
-    assert "texts" not in Nodes().preview(Nodes().open(str(graph_file())), range(1))
+
+
+def test_attributes_without_names_are_shown_by_their_numbers(graph_file, communities):
+    shown = Nodes().preview(Nodes().open(str(graph_file())), range(3, 4))
+    assert shown["texts"][0].split(", ") == [f"attribute_{i}" for i in np.flatnonzero(communities[1].toarray()[3])]
+    bare = {f"attr_{part}": None for part in ("data", "indices", "indptr", "shape")}
+    words = Nodes().preview(Nodes().open(str(graph_file(**bare))), range(3, 4))["texts"][0].split(", ")
+    assert {"sources", "core"} <= {word.partition("_")[0] for word in words}
 
 
 def test_an_encoder_of_ones_own_trains(graph_file, tmp_path):
@@ -180,7 +187,7 @@ def test_the_commands_train_embed_measure_search_and_explore(graph_file, tmp_pat
     page = nonneg.explore(tmp_path / "run.features", block=False, browser=False, announce=lambda line: None)
     try:
         with urllib.request.urlopen(f"{page.url}api/overview", timeout=30) as answer:
-            assert json.load(answer)["sets"][0]["kind"] == "images"  # drawn neighbourhoods
+            assert json.load(answer)["sets"][0]["kind"] == "nodes"
     finally:
         page.close()
 

@@ -12,7 +12,7 @@ import torch
 
 from nonneg.errors import InputError
 from nonneg.modalities import UndividedError
-from nonneg.modalities.graphs import Nodes, RawGraph
+from nonneg.modalities.graphs import Nodes, RawGraph, open_graph
 
 
 def opened(ends, nodes=4, undirected=True, **others):
@@ -201,6 +201,13 @@ def test_an_error_in_a_table_names_it(tables, name, content, message):
 def test_a_folder_without_edges_is_an_error(tmp_path):
     with pytest.raises(InputError, match=r"edges\.csv"):
         Nodes().open(tmp_path)
+
+
+def test_cora_is_bundled():
+    graph = open_graph("cora")
+    assert (graph.nodes, graph.ends.shape[1], graph.attributes.shape) == (2708, 2 * 5278, (2708, 1433))
+    assert graph.label_names[3] == "neural networks" and np.bincount(graph.labels)[3] == 818
+    assert np.bincount(graph.split + 1)[1:].tolist() == [140, 500, 1000]
 
 
 # PyTorch Geometric

@@ -64,6 +64,15 @@ def test_a_tu_folder_and_the_text_format_give_the_same_graphs(text_file, tu_fold
     }
 
 
+def test_weights_of_edges_are_kept():
+    data = pytest.importorskip("torch_geometric.data")
+    ends, x = torch.tensor([[0, 1], [1, 0]]), torch.eye(2)
+    weighted = data.Data(x=x, edge_index=ends, edge_weight=torch.tensor([3.0, 3.0]))
+    bonds = data.Data(x=x, edge_index=ends, edge_attr=torch.tensor([2, 2]))  # kinds of edges, not weights
+    graph = Graphs().open([weighted, bonds]).samples.graph
+    assert graph.weights[~graph.is_loop].tolist() == [3, 3, 1, 1]
+
+
 def test_a_dataset_of_pytorch_geometric_is_read():
     data = pytest.importorskip("torch_geometric.data")
     ends = torch.tensor([[0, 1], [1, 0]])

@@ -17,7 +17,10 @@ def is_geometric(data: Any) -> bool:
 
 
 def from_geometric(data: Any) -> RawGraph:
-    """Read `edge_index`, `edge_weight` or a column `edge_attr`, `x`, `y` and masks of a `Data` object or a dataset."""
+    """Read a `Data` object or a dataset: `edge_index`, `x`, `y`, masks, and as weights `edge_weight` or `edge_attr`.
+
+    `edge_attr` must then be one column of floats.
+    """
     name = str(getattr(data, "name", "") or "data").lower()
     if not hasattr(data, "edge_index") or not hasattr(data, "num_nodes"):
         if len(data) != 1:
@@ -26,8 +29,10 @@ def from_geometric(data: Any) -> RawGraph:
     if getattr(data, "edge_index", None) is None:
         raise InputError("source has no edge_index, expected the ends of all edges, (2, edges)")
     weights = getattr(data, "edge_weight", None)
-    if weights is None and getattr(data, "edge_attr", None) is not None and data.edge_attr.numel() == data.num_edges:
-        weights = data.edge_attr.flatten()
+    column = getattr(data, "edge_attr", None)
+    # Whole numbers are kinds of edges, such as bonds.
+    if weights is None and column is not None and column.numel() == data.num_edges and column.is_floating_point():
+        weights = column.flatten()
     labels = getattr(data, "y", None)
     if labels is not None:
         labels = _array(labels.flatten() if labels.shape[1:] == (1,) else labels)

@@ -114,11 +114,17 @@ def joined(name: str, graphs: Iterable[RawGraph], labels: Any = None) -> RawGrap
         if len({each.shape[1] for each in given}) > 1:
             raise InputError(f"{name}: nodes have different numbers of attributes, expected the same number")
         parts = [np.concatenate([np.asarray(each) for each in given])]
-    return _collection(name, name, sizes, np.concatenate([np.zeros((2, 0), np.int64), *ends], axis=1), parts, labels)
+    weights = None
+    if any(graph.weights is not None for graph in graphs):
+        # Edges of a graph without weights count 1.
+        given = [np.ones(graph.ends.shape[1]) if graph.weights is None else graph.weights for graph in graphs]
+        weights = np.concatenate(given)
+    every = np.concatenate([np.zeros((2, 0), np.int64), *ends], axis=1)
+    return _collection(name, name, sizes, every, parts, labels, weights)
 
 
 def _collection(
-    name: str, where: str, sizes: npt.NDArray[np.int64], ends: Any, parts: list[Any], labels: Any
+    name: str, where: str, sizes: npt.NDArray[np.int64], ends: Any, parts: list[Any], labels: Any, weights: Any = None
 ) -> RawGraphs:
     if len(sizes) < 2:
         raise InputError(f"{where} has {len(sizes)} graph{'s' * (len(sizes) != 1)}, expected at least 2")
@@ -135,7 +141,8 @@ def _collection(
     if labels is not None:
         found, labels = np.unique(labels, return_inverse=True)
         names = tuple(str(int(value)) if float(value).is_integer() else repr(value) for value in found.tolist())
-    return RawGraphs(name, where, RawGraph(name, where, nodes, ends, attributes=attributes), sizes, labels, names)
+    union = RawGraph(name, where, nodes, ends, weights, attributes)
+    return RawGraphs(name, where, union, sizes, labels, names)
 
 
 def _one_hot(tags: npt.NDArray[Any]) -> sp.csr_array:

@@ -1,6 +1,7 @@
 """`open_graph` and `open_graphs`: recognise the kind of data and read it."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ _ACCEPTED = (
     "an .npz of plain arrays (adj_data, adj_indices, adj_indptr, …), a table of edges (.csv or .parquet), or a folder"
     " with the tables edges and nodes"
 )
+_CORA = Path(__file__).parent / "cora" / "cora.npz"
+_BUNDLED: dict[str, Callable[[], RawGraph]] = {"citations": citations, "cora": lambda: from_npz(_CORA)}
 _MANY_ACCEPTED = "a folder of the TU collection (NAME_A.txt, NAME_graph_indicator.txt, …) or a .txt as in pytorch_DGCNN"
 
 
@@ -25,8 +28,9 @@ def open_graph(data: Any) -> RawGraph:
     """Read a graph from a path or an object of PyTorch Geometric.
 
     Args:
-        data: "citations", a generated graph; the path of an .npz, of a table of edges, or of a folder with the tables
-            edges and nodes; a `Data` object of PyTorch Geometric, or a dataset of one graph; a `RawGraph`.
+        data: "citations", a generated graph; "cora", which is bundled; the path of an .npz, of a table of edges, or of
+            a folder with the tables edges and nodes; a `Data` object of PyTorch Geometric, or a dataset of one graph; a
+            `RawGraph`.
 
     Raises:
         InputError: names what was found and what was expected.
@@ -37,15 +41,15 @@ def open_graph(data: Any) -> RawGraph:
     """
     if isinstance(data, RawGraph):
         return data
-    if isinstance(data, str) and data == "citations":
-        return citations()
+    if isinstance(data, str) and data in _BUNDLED:
+        return _BUNDLED[data]()
     if is_geometric(data):
         return from_geometric(data)
     if not isinstance(data, str | os.PathLike):
         raise InputError(
             f"data is a {type(data).__name__}, expected a path, or a Data object or dataset of PyTorch Geometric"
         )
-    path = _existing(data, f"citations, or the path of {_ACCEPTED}")
+    path = _existing(data, f"{', '.join(_BUNDLED)}, or the path of {_ACCEPTED}")
     if path.is_dir():
         if tu_prefix(path) is not None:
             raise InputError(f"{path} holds many graphs, expected one; the recipe graphs trains on whole graphs")

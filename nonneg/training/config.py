@@ -80,6 +80,8 @@ class TrainConfig:
     """The algorithm that updates the weights."""
     lr: Annotated[float, Field(gt=0)] = 0.003
     """Peak learning rate, reached after the warm-up and then lowered to 0 along a cosine."""
+    encoder_lr: Annotated[float, Field(gt=0)] = 1.0
+    """Learning rate of the encoder, as a multiple of `lr`; below 1 for a pretrained encoder."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Momentum of sgd and lars."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0001

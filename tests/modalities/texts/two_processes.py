@@ -1,4 +1,4 @@
-"""Run by torchrun with two processes, or alone: trains on texts, on pairs, on groups and with cached gradients into the given folder."""
+"""Run by torchrun with two processes, or alone: trains on texts, pairs and groups, and with cached gradients."""
 
 import os
 import sys

@@ -116,11 +116,11 @@ def run(args: argparse.Namespace) -> None:
             finish(pool, searches(), args, min(until, time.monotonic() + 30 * args.minutes))
         settings = chosen(args.out)
         (args.out / "chosen.json").write_text(json.dumps(settings, indent=1))
-        tasks = finals(args, settings) if "sets" in args.only else []
-        if "captions" in args.only:
-            tasks += grid("captions", CAPTIONS, args.seeds)
-        if "intents" in args.only:
-            tasks += grid("intents", INTENTS, args.seeds[:1])
+        tasks = [] if "sets" not in args.only else raws()
+        for seed in args.seeds:  # every part has a seed before any has the next one
+            tasks += finals(seed, settings) if "sets" in args.only else []
+            tasks += grid("captions", CAPTIONS, seed) if "captions" in args.only else []
+            tasks += grid("intents", INTENTS, seed) if "intents" in args.only and seed == args.seeds[0] else []
         finish(pool, tasks, args, until)
 
 
@@ -135,25 +135,27 @@ def searches() -> list[dict[str, Any]]:
     ]
 
 
-def finals(args: argparse.Namespace, settings: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the runs of the comparison, in the order of their value: all sets of a seed and method at a time."""
-    raw = [{"part": "sets", "name": f"raw-{name}", "set": name, "method": "raw", "seed": 0} for name in SETS]
-    return raw + [
+def raws() -> list[dict[str, Any]]:
+    """Return the evaluations of MiniLM as it is."""
+    return [{"part": "sets", "name": f"raw-{name}", "set": name, "method": "raw", "seed": 0} for name in SETS]
+
+
+def finals(seed: int, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the runs of the comparison with one seed."""
+    return [
         {"part": "sets", "name": f"{name}-{method}-{seed}", "set": name, "method": method, "seed": seed}
         | {"settings": settings.get(method, {}).get("settings", SEARCH[method][0]), "active": ACTIVE}
-        for seed in args.seeds
         for methods in (METHODS[:2], METHODS[2:])
         for name in SETS
         for method in methods
     ]
 
 
-def grid(part: str, settings: dict[str, list[dict[str, Any]]], seeds: list[int]) -> list[dict[str, Any]]:
-    """Return the runs of all settings with all seeds."""
+def grid(part: str, settings: dict[str, list[dict[str, Any]]], seed: int) -> list[dict[str, Any]]:
+    """Return the runs of all settings with one seed."""
     return [
         {"part": part, "name": f"{part}-{method}-{number}-{seed}", "method": method, "seed": seed}
         | {"settings": each, "number": number}
-        for seed in seeds
         for method in settings
         for number, each in enumerate(settings[method])
     ]

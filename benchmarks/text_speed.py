@@ -34,6 +34,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "compared-peer": {"peer": True},
     "compared-eager": {"compile": "off"},
     "compared": {"compile": "auto"},
+    "compared-peer-again": {"peer": True},
     "uncached": {"compile": "off", "large": True},
     "cached": {"compile": "off", "large": True, "encode_rows": 512},
     "cached-compiled": {"compile": "auto", "large": True, "encode_rows": 512},

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
@@ -13,7 +13,7 @@ from nonneg.training._feed import Batch
 from nonneg.training._recorded import compiled
 
 if TYPE_CHECKING:
-    from nonneg.training._step import Step
+    from nonneg.training._step import Outcome, Step
 
 
 class Cached:
@@ -28,7 +28,7 @@ class Cached:
         self.step, self.device = step, step.fabric.device
         encoder, after = step.model.encoder, step.after_encoder
         self.encode: Callable[..., Tensor] = compiled(encoder) if path == "forward" else encoder
-        self.after: Callable[..., Any] = compiled(after) if path == "forward" else after
+        self.after: Callable[..., Outcome] = compiled(after) if path == "forward" else after
         self.has_gradient = any(parameter.requires_grad for parameter in encoder.parameters())
 
     def __call__(self, batch: Batch) -> None:

@@ -174,6 +174,7 @@ def _run(session: _Session, memory: str | None, title: str) -> None:
     def finish() -> None:
         run.checkpoints.wait()
         run.check_owned()
+        network.modality.finish(network.encoder)
         if config.precision != "64-true":  # samples are embedded in float32
             network.calibrate(session.source)
         network.save(run.model)

@@ -125,12 +125,13 @@ def run(args: argparse.Namespace) -> None:
 
 
 def searches() -> list[dict[str, Any]]:
-    """Return the runs of the search."""
+    """Return the runs of the search: if time runs out, every method has had about as many settings."""
     return [
         {"part": "search", "name": f"search-{name}-{method}-{number}", "set": name, "method": method, "seed": 0}
-        | {"settings": settings, "number": number, "active": ACTIVE}
+        | {"settings": SEARCH[method][number], "number": number, "active": ACTIVE}
+        for number in range(max(map(len, SEARCH.values())))
         for method in METHODS
-        for number, settings in enumerate(SEARCH[method])
+        if number < len(SEARCH[method])
         for name in SEARCHED
     ]
 

@@ -123,13 +123,17 @@ def _mean(runs: list[dict[str, Any]], key: str) -> float | None:
 
 
 def _means(out: Path) -> str:
-    runs, rows = results(out, "sets"), []
+    """Return means over the sets that every method has finished: others would compare different sets."""
+    every, rows = results(out, "sets"), []
+    done = [{run["set"] for run in every if run["method"] == method} for method in {run["method"] for run in every}]
+    shared = set.intersection(*done) if done else set()
+    runs = [run for run in every if run["set"] in shared]
     for title, method, layer in _lines():
         own = [run for run in runs if run["method"] == method]
         if own:
             values = {f"{name}_{layer}": _mean(own, f"{name}_{layer}") for name in _COLUMNS}
             rows.append([title, len(own), *(_of(values, name, layer) for name in _COLUMNS)])
-    return _table(["mean over sets", "runs", *_COLUMNS], rows) if rows else ""
+    return _table([f"mean over {', '.join(sorted(shared))}", "runs", *_COLUMNS], rows) if rows else ""
 
 
 def _differences(out: Path) -> str:

@@ -132,6 +132,9 @@ class Modality:
         """
         raise InputError(f"encoder is {name!r}, expected a module: {type(self).__name__} has no named encoders")
 
+    def finish(self, encoder: nn.Module) -> None:
+        """Make a trained encoder what is saved: called once after training, such as to merge adapters into weights."""
+
     # 4. Preprocessing
 
     def inputs(self, batch: Any) -> Any:

@@ -7,6 +7,7 @@ from nonneg.studies._compare import compare, compare_files
 from nonneg.studies._comparison import Comparison
 from nonneg.studies._diagnosis import Conversion, Diagnosis, FeatureStatistics, Finding
 from nonneg.studies._doctor import diagnose, examine
+from nonneg.studies._peers import METHODS, Settings
 from nonneg.studies._plan import Plan, plan_for
 from nonneg.studies._sizes import Size, Sizes, sweep_sizes, sweep_sizes_of_file
 from nonneg.studies._theory import print_theory
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from nonneg.studies._reproduce import reproduce
 
 __all__ = [
+    "METHODS",
     "Comparison",
     "Conversion",
     "Diagnosis",
@@ -24,6 +26,7 @@ __all__ = [
     "Finding",
     "Outcome",
     "Plan",
+    "Settings",
     "Size",
     "Sizes",
     "both_sides",

@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 from torch.optim import SGD, AdamW, Optimizer
 
+from nonneg.models import Model
 from nonneg.training._recorded import compiled
 from nonneg.training.config import TrainConfig
 
+_FACTOR = "factor"  # of a group of parameters: its learning rate as a multiple of the config's
 _FALLING = 0.8  # the part of training in which the share falls
 
 
@@ -89,9 +91,31 @@ def _update_with_momentum(
     torch._foreach_sub_(params, torch._foreach_mul(velocities, lr))
 
 
-def optimiser_of(params: Iterable[Tensor], config: TrainConfig, device: torch.device) -> Optimizer:
-    """Create the optimiser of a config. On CUDA its learning rate is a tensor there, which a recorded step reads."""
-    on_gpu = device.type == "cuda"
+def parameter_groups(network: Model, config: TrainConfig) -> list[dict[str, Any]]:
+    """Return the parameters to train: the encoder's, which may have a learning rate of their own, and the others."""
+    encoder = [parameter for parameter in network.encoder.parameters() if parameter.requires_grad]
+    inside = {id(parameter) for parameter in network.encoder.parameters()}
+    others = [parameter for parameter in network.parameters() if id(parameter) not in inside]
+    groups = [{"params": encoder, _FACTOR: config.encoder_lr}, {"params": others, _FACTOR: 1.0}]
+    return [group for group in groups if group["params"]]
+
+
+def optimiser_of(params: Iterable[Any], config: TrainConfig, device: torch.device) -> Optimizer:
+    """Create the optimiser of a config. On CUDA its learning rate is a tensor there, which a recorded step reads.
+
+    Args:
+        params: parameters, or the groups of `parameter_groups`.
+        config: the settings.
+        device: of the parameters.
+    """
+    optimiser = _optimiser(params, config, device.type == "cuda", device)
+    for group in optimiser.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"] = group["lr"].clone()  # one per group, because it is set in place
+    return optimiser
+
+
+def _optimiser(params: Iterable[Any], config: TrainConfig, on_gpu: bool, device: torch.device) -> Optimizer:
     lr = torch.tensor(config.lr, device=device) if on_gpu else config.lr
     if config.optimiser == "lars":
         return LARS(params, lr, config.momentum, config.weight_decay, config.trust)
@@ -104,10 +128,11 @@ def optimiser_of(params: Iterable[Tensor], config: TrainConfig, device: torch.de
 def set_learning_rate(optimiser: Optimizer, lr: float) -> None:
     """Set the learning rate of all groups, in place if it is a tensor, without waiting for the device."""
     for group in optimiser.param_groups:
+        own = lr * group.get(_FACTOR, 1.0)
         if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(lr)
+            group["lr"].fill_(own)
         else:
-            group["lr"] = lr
+            group["lr"] = own
 
 
 def learning_rate(config: TrainConfig, step: int, steps: int, warmup: int) -> float:

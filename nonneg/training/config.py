@@ -33,7 +33,8 @@ class TrainConfig:
     """Parts into which a batch is divided to save memory; negatives then come from the same part only."""
     encode_rows: Annotated[int, Field(ge=0)] = 0
     """Samples whose views go through the encoder at a time, twice each (gradient caching): memory then hardly grows
-    with the batch, and negatives still come from all of it; 0: all at once."""
+    with the batch, and negatives still come from all of it; batch norm in an encoder sees each part alone. 0: all at
+    once."""
 
     loss: Literal["info_nce", "spectral", "barlow_twins", "vicreg", "sup_con", "cross_entropy"] = "info_nce"
     """Without labels: info_nce (SimCLR), spectral, barlow_twins or vicreg. With labels: sup_con (supervised
@@ -86,6 +87,8 @@ class TrainConfig:
     """The algorithm that updates the weights."""
     lr: Annotated[float, Field(gt=0)] = 0.003
     """Peak learning rate, reached after the warm-up and then lowered to 0 along a cosine."""
+    encoder_lr: Annotated[float, Field(gt=0)] = 1.0
+    """Learning rate of the encoder, as a multiple of `lr`; below 1 for a pretrained encoder."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Momentum of sgd and lars."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0001

@@ -21,7 +21,7 @@ from nonneg.training._checks import check_features_alive, check_finite, check_we
 from nonneg.training._devices import board, chosen_path, open_fabric
 from nonneg.training._estimate import estimated_seconds, in_words
 from nonneg.training._feed import LoadedViews, needed_memory, open_feed
-from nonneg.training._optimisers import active_share, dense_weight, learning_rate, optimiser_of
+from nonneg.training._optimisers import active_share, dense_weight, learning_rate, optimiser_of, parameter_groups
 from nonneg.training._progress import EpochProgress, epoch_progress, print_line
 from nonneg.training._resume import fingerprint, restore_state, save_state
 from nonneg.training._run import RunFolder
@@ -126,7 +126,8 @@ def _start(
             network = nn.SyncBatchNorm.convert_sync_batchnorm(network)
     watched = classes if classes <= MOST_CLASSES or config.loss == "cross_entropy" else 0
     watch = Watch(network.encoder_width, config.features, watched, fabric.device, dtype)
-    step = Step(fabric, network, optimiser_of(network.parameters(), config, fabric.device), watch, config, path)
+    optimiser = optimiser_of(parameter_groups(network, config), config, fabric.device)
+    step = Step(fabric, network, optimiser, watch, config, path)
     feed = open_feed(source, config, fabric.device, views_per_sample(config))
     data, per_epoch = fingerprint(source), len(source) // config.batch_size
     done = restore_state(run, step, data) if run.resumes else 0
@@ -171,6 +172,7 @@ def _run(session: _Session, memory: str | None, title: str) -> None:
     def finish() -> None:
         run.checkpoints.wait()
         run.check_owned()
+        network.modality.finish(network.encoder)
         if config.precision != "64-true":  # samples are embedded in float32
             network.calibrate(session.source)
         network.save(run.model)

@@ -126,3 +126,8 @@ def test_whole_numbers_become_floats_and_lists_become_tuples():
 def test_chunks_are_only_for_losses_that_have_them():
     with pytest.raises(InputError, match="chunk_rows is 64 with loss 'spectral'"):
         TrainConfig(loss="spectral", chunk_rows=64)
+
+
+def test_only_one_way_of_saving_memory_is_used():
+    with pytest.raises(InputError, match="encode_rows is 64 with accumulate 2"):
+        TrainConfig(encode_rows=64, accumulate=2)

@@ -3,7 +3,9 @@ import itertools
 import pytest
 import torch
 
-from nonneg.training._optimisers import LARS, learning_rate, set_learning_rate
+from nonneg.modalities.images import Images
+from nonneg.models import Model
+from nonneg.training._optimisers import LARS, learning_rate, optimiser_of, parameter_groups, set_learning_rate
 from nonneg.training.config import TrainConfig
 
 
@@ -71,6 +73,15 @@ def test_learning_rates_that_are_tensors_are_set_in_place():
     plain = torch.optim.SGD(params, 0.5)
     set_learning_rate(plain, 0.25)
     assert plain.param_groups[0]["lr"] == 0.25
+
+
+def test_the_encoder_can_have_a_learning_rate_of_its_own():
+    config = TrainConfig(encoder_lr=0.1, lr=0.5, optimiser="sgd", weight_decay=0.0)
+    network = Model(config.model(Images(channels=1), classes=0))
+    optimiser = optimiser_of(parameter_groups(network, config), config, torch.device("cpu"))
+    set_learning_rate(optimiser, 0.25)
+    assert [group["lr"] for group in optimiser.param_groups] == pytest.approx([0.025, 0.25])
+    assert {id(p) for p in optimiser.param_groups[0]["params"]} == {id(p) for p in network.encoder.parameters()}
 
 
 def test_learning_rate_warms_up_and_falls_along_a_cosine():

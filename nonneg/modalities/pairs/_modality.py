@@ -124,6 +124,11 @@ class Pairs(Modality):
             encoders[side], widths[side], described[side] = self.modality_of(side).encoder(own, known)
         return TwoSided(encoders, widths, self.width), self.width, {side: d for side, d in described.items() if d}
 
+    def finish(self, encoder: nn.Module) -> None:
+        if isinstance(encoder, TwoSided):
+            for side, own in encoder.encoders.items():
+                self.modality_of(side).finish(own)
+
     # Outside training
 
     def inputs(self, batch: Any) -> dict[str, Any]:

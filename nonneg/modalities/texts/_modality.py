@@ -18,7 +18,7 @@ from nonneg.modalities.texts._rows import TextRows, text_rows
 from nonneg.modalities.texts._sentence_files import sentence_files
 from nonneg.modalities.texts._tokenizer import Tokenizer, fit_tokenizer
 from nonneg.modalities.texts._views import ViewConfig, dropout_masks, token_views
-from nonneg.modalities.texts.encoders import PREFIX, Pooling, Transformer, pretrained_encoder
+from nonneg.modalities.texts.encoders import PREFIX, PooledTexts, Pooling, Transformer, pretrained_encoder
 from nonneg.modalities.texts.sources import Columns, ListTable, open_texts
 
 TRANSFORMER = "transformer"
@@ -66,6 +66,9 @@ class Texts(Modality):
     """How the tokens' vectors become one: their mean, the first token's, or their maximum."""
     frozen: bool = False
     """Keep the weights of a transformers: encoder, and train only the projector."""
+    adapters: Annotated[int, Field(ge=0, le=1024)] = 0
+    """Rank of low-rank adapters, which are trained instead of the weights of a transformers: encoder, and merged into
+    them at the end; 0 for none."""
     views: ViewConfig = field(default_factory=ViewConfig)
     """How far a view may differ from its text."""
 
@@ -75,6 +78,8 @@ class Texts(Modality):
             raise InputError(f"width is {self.width}, expected a multiple of heads, {self.heads}")
         if self.pairs and self.groups:
             raise InputError(f"pairs is {self.pairs!r} and groups is {self.groups!r}, expected at most one of them")
+        if self.frozen and self.adapters:
+            raise InputError(f"frozen is true with adapters {self.adapters}, expected at most one of them")
         if self.scores and not self.pairs:
             raise InputError(f"scores is {self.scores!r} without pairs, expected the column of partners as well")
 
@@ -119,13 +124,14 @@ class Texts(Modality):
     def check_encoder(self, name: str) -> None:
         if name != TRANSFORMER and (not name.startswith(PREFIX) or name == PREFIX):
             raise InputError(f"encoder is {name!r}, expected {TRANSFORMER} or {PREFIX}NAME")
-        if self.frozen and name == TRANSFORMER:
-            raise InputError(f"frozen is true with encoder {name!r}, expected false: its weights are new")
+        if name == TRANSFORMER and (self.frozen or self.adapters):
+            found = "frozen is true" if self.frozen else f"adapters is {self.adapters}"
+            raise InputError(f"{found} with encoder {name!r}, expected {PREFIX}NAME: the weights of {name!r} are new")
 
     def encoder(self, name: str, saved: Mapping[str, Any] | None = None) -> tuple[nn.Module, int, dict[str, Any]]:
         self.check_encoder(name)
         if name != TRANSFORMER:
-            found = pretrained_encoder(name, self.pooling, self.length, self.frozen, saved)
+            found = pretrained_encoder(name, self.pooling, self.length, self.frozen, saved, self.adapters)
             object.__setattr__(self, "_tokenizer", found.tokenizer)
             object.__setattr__(self, "_masks", 0)  # its dropout is its own
             return found.encoder, found.width, found.description
@@ -133,6 +139,10 @@ class Texts(Modality):
         object.__setattr__(self, "_tokenizer", tokenizer)
         encoder = Transformer(tokenizer.size, self.length, self.width, self.depth, self.heads, self.pooling)
         return encoder, self.width, {"tokenizer": tokenizer.content}
+
+    def finish(self, encoder: nn.Module) -> None:
+        if isinstance(encoder, PooledTexts):
+            encoder.finish()
 
     def load_views(self, source: Source, rows: Tensor, seed: int, epoch: int, count: int) -> Iterator[Any] | None:
         """Yield texts with their partners, `(batch, count, longest)`, if the data has pairs or groups."""

@@ -2,14 +2,17 @@
 
 import importlib.util
 import json
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import nonneg
-from nonneg.errors import InputError
+from nonneg.errors import InputError, StoppedError
 from nonneg.modalities.texts import Texts, ViewConfig, fit_tokenizer
 from nonneg.training import TrainConfig, train
 
@@ -83,6 +86,37 @@ def test_a_trained_encoder_is_saved_with_its_tokenizer(folder, tmp_path):
     assert "tokenizer" in content["backbone"] and "auto_map" not in content["backbone"]["config"]
 
 
+def test_adapters_are_trained_alone_and_merged_into_the_saved_encoder(folder, tmp_path):
+    pytest.importorskip("peft")
+    run = train(config(folder, adapters=4).replace(lr=0.01), tmp_path / "run", source=TEXTS, progress=False)
+    model = nonneg.load(run)
+    before = transformers.AutoModel.from_pretrained(folder).state_dict()
+    after = model.encoder.backbone.state_dict()
+    assert not any("lora" in name for name in after)
+    changed = {name for name, tensor in after.items() if not torch.equal(tensor, before[name])}
+    assert changed and all(name.endswith("weight") and "Norm" not in name for name in changed)
+    assert not any("embeddings" in name for name in changed)
+    ranks = [int(torch.linalg.matrix_rank(after[name] - before[name], rtol=1e-3)) for name in changed]
+    assert max(ranks) <= 4
+    codes = model.embed(TEXTS[:4]).codes
+    assert np.isfinite(codes if isinstance(codes, np.ndarray) else codes.toarray()).all()
+
+
+def test_a_stopped_run_with_adapters_resumes_to_the_same_weights(folder, tmp_path):
+    pytest.importorskip("peft")
+    settings = config(folder, adapters=2).replace(checkpoint_steps=2)
+    whole = train(settings, tmp_path / "whole", source=TEXTS, progress=False)
+    hook = register_optimizer_step_post_hook(lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    try:
+        with pytest.raises(StoppedError):
+            train(settings, tmp_path / "run", source=TEXTS, progress=False)
+    finally:
+        hook.remove()
+    train(settings, tmp_path / "run", source=TEXTS, progress=False)
+    one, two = (nonneg.load(run).state_dict() for run in (whole, tmp_path / "run"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
 def test_gradient_caching_draws_the_same_dropout_in_both_passes(folder, tmp_path):
     """The first update is the same as in one part, where that part is the whole batch."""
     plain, cached = (
@@ -149,6 +183,10 @@ def test_a_length_beyond_the_models_positions_and_a_frozen_new_encoder_are_error
         train(config(folder).replace(length=64), tmp_path / "run", source=TEXTS, progress=False)
     with pytest.raises(InputError, match="frozen is true"):
         TrainConfig(encoder="transformer", modality=Texts(frozen=True))
+    with pytest.raises(InputError, match="adapters is 4"):
+        TrainConfig(encoder="transformer", modality=Texts(adapters=4))
+    with pytest.raises(InputError, match="frozen is true with adapters 4"):
+        Texts(frozen=True, adapters=4)
 
 
 # The other way

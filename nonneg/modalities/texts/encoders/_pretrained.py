@@ -14,6 +14,7 @@ from nonneg.extras import import_extra
 from nonneg.messages import one_line
 from nonneg.modalities._transformers import cleaned, from_settings, settings_of
 from nonneg.modalities.texts._tokenizer import Tokenizer
+from nonneg.modalities.texts.encoders._adapters import add_adapters, merge_adapters
 from nonneg.modalities.texts.encoders._transformer import Pooling, in_order_of_length, pooled
 
 PREFIX = "transformers:"
@@ -40,15 +41,24 @@ class PooledTexts(nn.Module):
         backbone: the model, from `input_ids` to vectors of tokens.
         pooling: how the tokens' vectors become one.
         frozen: keep the weights as they are; only what follows is trained.
+        adapters: the rank of low-rank adapters, which are trained instead of the weights; 0 for none.
 
     Shape: a dictionary with `tokens`, `(texts, longest)` integers, -1 after the last token, to `(texts, width)`.
     """
 
-    def __init__(self, backbone: nn.Module, pooling: Pooling, frozen: bool) -> None:
+    def __init__(self, backbone: nn.Module, pooling: Pooling, frozen: bool, adapters: int = 0) -> None:
         super().__init__()
-        self.backbone, self.pooling, self.frozen = backbone, pooling, frozen
+        self.backbone, self.pooling, self.frozen, self.adapters = backbone, pooling, frozen, adapters
         if frozen:
             backbone.requires_grad_(False)
+        if adapters:
+            add_adapters(backbone, adapters)
+
+    def finish(self) -> None:
+        """Merge adapters into the weights: the saved encoder is one without adapters."""
+        if self.adapters:
+            merge_adapters(self.backbone)
+            self.adapters = 0
 
     def train(self, mode: bool = True) -> "PooledTexts":
         super().train(mode)
@@ -67,7 +77,7 @@ class PooledTexts(nn.Module):
 
 
 def pretrained_encoder(
-    name: str, pooling: Pooling, length: int, frozen: bool, saved: Mapping[str, Any] | None
+    name: str, pooling: Pooling, length: int, frozen: bool, saved: Mapping[str, Any] | None, adapters: int = 0
 ) -> Pretrained:
     """Build an encoder of transformers; code in a model's folder is never run.
 
@@ -77,7 +87,8 @@ def pretrained_encoder(
         pooling: how the tokens' vectors become one, unless the folder decides that.
         length: the largest number of tokens of a text.
         frozen: keep its weights.
-        saved: the description in a saved model; then nothing is downloaded.
+        saved: the description in a saved model; then nothing is downloaded, and adapters are merged already.
+        adapters: the rank of low-rank adapters; 0 for none.
     """
     transformers = import_extra("transformers", name)
     try:
@@ -104,7 +115,8 @@ def pretrained_encoder(
         "pooling": pooling,
         "tokenizer": tokenizer.content,
     }
-    return Pretrained(PooledTexts(backbone, pooling, frozen), int(backbone.config.hidden_size), tokenizer, description)
+    encoder = PooledTexts(backbone, pooling, frozen, adapters if saved is None else 0)
+    return Pretrained(encoder, int(backbone.config.hidden_size), tokenizer, description)
 
 
 def _check(backbone: Any, tokenizer: Tokenizer, length: int) -> None:

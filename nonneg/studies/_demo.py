@@ -113,8 +113,14 @@ def with_epochs(config: TrainConfig, epochs: int) -> TrainConfig:
 
 
 def both_sides(config: TrainConfig) -> dict[str, TrainConfig]:
-    """Return the configs of CL and NCL, given that of NCL."""
-    return {"CL": config.without_rectifier().replace(standardise=False), "NCL": config}
+    """Return the configs of CL and NCL, given that of NCL.
+
+    For pairs, CL has the temperature of NCL's loss before the rectifier, which suits it better.
+    """
+    plain = config.without_rectifier().replace(standardise=False)
+    if config.modality.sides and config.dense_weight:
+        plain = plain.replace(temperature=config.dense_temperature)
+    return {"CL": plain, "NCL": config}
 
 
 def _measure(name: str, run: Path, config: TrainConfig, train: Source, test: Source, folder: Path) -> Outcome:
@@ -271,7 +277,11 @@ def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: Tra
         del facts["probe"]
         facts["data"] += ", words of all pairs"
         active = round(config.share * config.features)
-        facts["CL"] = f"for agreement and consistency, the {active} largest values of a sample count as active"
+        cl = both_sides(config)["CL"]
+        facts["CL"] = (
+            f"temperature {cl.temperature:g} instead of {config.temperature:g}, which suits it better; for agreement and"
+            f" consistency, the {active} largest values of a sample count as active"
+        )
     sides = [
         Side(o.name, _DESCRIPTIONS[o.name], o.projector, read_log(trained[o.name]), _notes(o))
         for o in outcomes

@@ -279,8 +279,8 @@ def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: Tra
         active = round(config.share * config.features)
         cl = both_sides(config)["CL"]
         facts["CL"] = (
-            f"temperature {cl.temperature:g} instead of {config.temperature:g}, which suits it better; for agreement and"
-            f" consistency, the {active} largest values of a sample count as active"
+            f"temperature {cl.temperature:g} instead of {config.temperature:g}, which suits it better; for agreement"
+            f" and consistency, the {active} largest values of a sample count as active"
         )
     sides = [
         Side(o.name, _DESCRIPTIONS[o.name], o.projector, read_log(trained[o.name]), _notes(o))

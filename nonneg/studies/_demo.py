@@ -291,6 +291,11 @@ def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: Tra
         "Two networks trained on the same data with the same seed and budget. The only difference is a non-negative"
         " map at the end of the projector of the second one."
     )
+    if config.modality.sides:
+        lead = (
+            "Two networks trained on the same data with the same seed and budget. The second one has a non-negative map"
+            " at the end of the projector; each has a temperature that suits it."
+        )
     searches = [
         Search(query, {o.name: [picture_of(o.projector, row) for row in o.found[query]] for o in outcomes})
         for query in outcomes[0].found

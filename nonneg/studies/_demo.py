@@ -31,6 +31,8 @@ _DESCRIPTIONS = {
     "CL": "Plain contrastive learning: features are determined only up to a rotation, so a single one means nothing.",
     "NCL": "The same with a non-negative map at the end of the projector. This is the only difference.",
 }
+_NAMED = 128  # features of pairs, the strongest ones: names for all would take as long as training
+_SPARSE = 0.5  # plain contrastive learning has a few zeros, too
 _FOLLOWS = 0.8  # a feature follows a factor if this share of its active samples has the same value
 
 
@@ -144,8 +146,9 @@ def _measure_pairs(name: str, run: Path, config: TrainConfig, folder: Path) -> O
     measured = measure_pairs(model, test, every, most_active=round(config.share * config.features))
     measured.shown.save(folder / f"{name.lower()}.features")
     # Features that are active on every picture have no words of their own.
-    named = suggest_names(measured.shown) if measured.figures["sparsity"] > 0 else {}
-    words = {feature: {"words": found.name} for feature, found in named.items()}
+    strongest = measured.features.ranked()[:_NAMED]
+    named = suggest_names(measured.shown.with_columns(strongest)) if measured.figures["sparsity"] > _SPARSE else {}
+    words = {int(strongest[place]): {"words": found.name} for place, found in named.items()}
     figures = {**measured.figures, "seconds": _seconds(run)}
     return Outcome(name, run, measured.features, figures, words, {}, found_by_words(model, measured.features))
 

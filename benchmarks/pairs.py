@@ -237,7 +237,9 @@ class Clock:
 def choose(given: argparse.Namespace, clock: Clock) -> tuple[list[int], int]:
     """Choose the setting of each method; return the seeds that there is time for, and the epochs of each run."""
     short = [f"{_VALIDATION}-{method}-{name}" for method in given.methods for name in CANDIDATES[method]]
-    clock.run(short, min(given.epochs or _SHORT, _SHORT), given.side_by_side or len(short), 0)
+    done = {name for name in short if (given.out / f"{name}.json").exists()}
+    if any(not any(method in name.split("-") for name in done) for method in given.methods):
+        clock.run(short, min(given.epochs or _SHORT, _SHORT), given.side_by_side or len(short), 0)
     lines = [read(given.out / f"{name}.json") for name in short if (given.out / f"{name}.json").exists()]
     chosen: dict[str, str] = {}
     for line in sorted(lines, key=lambda line: line["recall_at_10"]):

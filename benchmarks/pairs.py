@@ -57,7 +57,7 @@ _AT_ONCE = 500  # queries
 _EPOCHS = (10, 40)  # of a run: fewer only if there is time for one seed alone; at most
 _SHORT = 4  # epochs of a run that chooses a setting
 _SPEED, _VALIDATION = "speed", "validation"
-_START = 75.0  # seconds that a run takes apart from its steps: start, compiling, measuring
+_LEAST = 60.0  # seconds in which no run can be finished
 _SURE = 0.75  # share of the measured speed that the number of epochs counts on
 
 
@@ -180,12 +180,15 @@ def run_one(given: argparse.Namespace, name: str, epochs: int) -> dict[str, Any]
     source = data.part(data.task.train)
     run, path = trained(config, source, (given.runs or given.out / "runs") / name, name)
     log = read_log(run)
+    end = (run / "log.jsonl").stat().st_mtime  # when the last epoch ended
+    ends = end - np.cumsum([0.0, *(each["seconds"] for each in log[:0:-1])])  # and the others, the last one first
     line = {
         **{"name": name, "method": method, "setting": setting, "seed": seed, "epochs": epochs, "compile": path},
         **{"pairs": len(source), "held_out": len(data.task.held_out), "documents": len(data.task.documents)},
         **{key: log[-1].get(key) for key in ("loss", "temperature", "dense_temperature")},
         "pairs_per_second": float(max(each["views_per_second"] for each in log) / 2),
         "training_seconds": sum(each["seconds"] for each in log),
+        "after_first_epoch": [float(ends[-1]), float(ends[0])],  # by the clock: the first one includes compiling
     }
     if is_speed:
         peer = plain_clip.pairs_per_second(config, given.data, data.task.train, given.loaders)
@@ -234,7 +237,9 @@ class Clock:
 def choose(given: argparse.Namespace, clock: Clock) -> tuple[list[int], int]:
     """Choose the setting of each method; return the seeds that there is time for, and the epochs of each run."""
     short = [f"{_VALIDATION}-{method}-{name}" for method in given.methods for name in CANDIDATES[method]]
-    clock.run(short, min(given.epochs or _SHORT, _SHORT), given.side_by_side or len(short), 0)
+    done = {name for name in short if (given.out / f"{name}.json").exists()}
+    if any(not any(method in name.split("-") for name in done) for method in given.methods):
+        clock.run(short, min(given.epochs or _SHORT, _SHORT), given.side_by_side or len(short), 0)
     lines = [read(given.out / f"{name}.json") for name in short if (given.out / f"{name}.json").exists()]
     chosen: dict[str, str] = {}
     for line in sorted(lines, key=lambda line: line["recall_at_10"]):
@@ -242,19 +247,28 @@ def choose(given: argparse.Namespace, clock: Clock) -> tuple[list[int], int]:
     if set(chosen) != set(given.methods):
         raise SystemExit(f"the runs that choose settings failed, see {given.out / short[0]}.log")
     (given.out / "chosen.json").write_text(json.dumps(chosen) + "\n")
-    speed = sum(line["pairs_per_second"] for line in lines) / (1 if given.side_by_side != 1 else len(lines))
+    print(f"chosen: {chosen}", flush=True)
+    if given.epochs:
+        return given.seeds, given.epochs
+    speed, start = speed_together(lines)
     seeds, epochs = list(given.seeds), 0
-    while True:
+    while seeds and epochs < _EPOCHS[0]:
         runs = len(seeds) * len(given.methods)
-        seconds = clock.left - _START * -(-runs // given.workers)
-        epochs = int(_SURE * speed * seconds / runs / lines[0]["pairs"])
-        if epochs >= _EPOCHS[0] or len(seeds) == 1 or given.epochs:
-            break
-        seeds.pop()
-    print(
-        f"{chosen}; {speed:,.0f} pairs per second, {clock.left:.0f} s left: {epochs} epochs, seeds {seeds}", flush=True
-    )
-    return seeds, given.epochs or max(1, min(_EPOCHS[1], epochs))
+        epochs = int(_SURE * speed * (clock.left - start * -(-runs // given.workers)) / runs / lines[0]["pairs"])
+        tried, seeds = seeds, seeds[:-1]
+    print(f"{speed:,.0f} pairs/s, {start:.0f} s to start, {clock.left:.0f} s left: {epochs} epochs, seeds {tried}")
+    return tried, max(1, min(_EPOCHS[1], epochs))
+
+
+def speed_together(lines: list[dict[str, Any]]) -> tuple[float, float]:
+    """Return the pairs per second of runs side by side, all together, and the most seconds one takes besides."""
+    covered, last = 0.0, 0.0
+    for start, end in sorted(line["after_first_epoch"] for line in lines):
+        covered += max(0.0, end - max(start, last))
+        last = max(last, end)
+    pairs = sum(line["pairs"] * (line["epochs"] - 1) for line in lines)
+    besides = max(line["seconds"] - (line["after_first_epoch"][1] - line["after_first_epoch"][0]) for line in lines)
+    return pairs / max(covered, 1e-9), besides
 
 
 def read(file: Path) -> dict[str, Any]:
@@ -293,8 +307,8 @@ def main() -> None:
     clock = Clock(given)
     seeds, epochs = choose(given, clock)
     names = [f"{method}-{seed}" for seed in seeds for method in given.methods]
-    clock.run(names, epochs, given.workers, _START)
-    clock.run([_SPEED], 2, 1, _START)
+    clock.run(names, epochs, given.workers, _LEAST)
+    clock.run([_SPEED], 2, 1, _LEAST)
     for model, (first, ten) in PUBLISHED.items():
         print(f"{model} (published, zero-shot): R@1 {first:.3f}, R@10 {ten:.3f}")
 

@@ -32,6 +32,8 @@ _DESCRIPTIONS = {
     "CL": "Plain contrastive learning: features are determined only up to a rotation, so a single one means nothing.",
     "NCL": "The same with a non-negative map at the end of the projector. This is the only difference.",
 }
+_NAMED = 128  # features of pairs, the strongest ones: names for all would take as long as training
+_SPARSE = 0.5  # plain contrastive learning has a few zeros, too
 _FOLLOWS = 0.8  # a feature follows a factor if this share of its active samples has the same value
 
 
@@ -115,8 +117,14 @@ def with_epochs(config: TrainConfig, epochs: int) -> TrainConfig:
 
 
 def both_sides(config: TrainConfig) -> dict[str, TrainConfig]:
-    """Return the configs of CL and NCL, given that of NCL."""
-    return {"CL": config.without_rectifier().replace(standardise=False), "NCL": config}
+    """Return the configs of CL and NCL, given that of NCL.
+
+    For pairs, CL has the temperature of NCL's loss before the rectifier, which suits it better.
+    """
+    plain = config.without_rectifier().replace(standardise=False)
+    if config.modality.sides and config.dense_weight:
+        plain = plain.replace(temperature=config.dense_temperature)
+    return {"CL": plain, "NCL": config}
 
 
 def _measure(name: str, run: Path, config: TrainConfig, train: Source, test: Source, folder: Path) -> Outcome:
@@ -140,8 +148,9 @@ def _measure_pairs(name: str, run: Path, config: TrainConfig, folder: Path) -> O
     measured = measure_pairs(model, test, every, most_active=round(config.share * config.features))
     measured.shown.save(folder / f"{name.lower()}.features")
     # Features that are active on every picture have no words of their own.
-    named = suggest_names(measured.shown) if measured.figures["sparsity"] > 0 else {}
-    words = {feature: {"words": found.name} for feature, found in named.items()}
+    strongest = measured.features.ranked()[:_NAMED]
+    named = suggest_names(measured.shown.with_columns(strongest)) if measured.figures["sparsity"] > _SPARSE else {}
+    words = {int(strongest[place]): {"words": found.name} for place, found in named.items()}
     figures = {**measured.figures, "seconds": _seconds(run)}
     return Outcome(name, run, measured.features, figures, words, {}, found_by_words(model, measured.features))
 
@@ -273,7 +282,11 @@ def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: Tra
         del facts["probe"]
         facts["data"] += ", words of all pairs"
         active = round(config.share * config.features)
-        facts["CL"] = f"for agreement and consistency, the {active} largest values of a sample count as active"
+        cl = both_sides(config)["CL"]
+        facts["CL"] = (
+            f"temperature {cl.temperature:g} instead of {config.temperature:g}, which suits it better; for agreement"
+            f" and consistency, the {active} largest values of a sample count as active"
+        )
     sides = [
         Side(o.name, _DESCRIPTIONS[o.name], o.projector, read_log(trained[o.name]), _notes(o))
         for o in outcomes
@@ -283,6 +296,11 @@ def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: Tra
         "Two networks trained on the same data with the same seed and budget. The only difference is a non-negative"
         " map at the end of the projector of the second one."
     )
+    if config.modality.sides:
+        lead = (
+            "Two networks trained on the same data with the same seed and budget. The second one has a non-negative map"
+            " at the end of the projector; each has a temperature that suits it."
+        )
     searches = [
         Search(query, {o.name: [picture_of(o.projector, row) for row in o.found[query]] for o in outcomes})
         for query in outcomes[0].found

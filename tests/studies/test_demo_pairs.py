@@ -7,9 +7,17 @@ import pytest
 
 import nonneg
 from nonneg.search import Query, find
-from nonneg.studies import demo
+from nonneg.studies import both_sides, demo
+from nonneg.training import load_recipe
 
 pytest.importorskip("tokenizers")
+
+
+def test_plain_contrastive_learning_of_pairs_has_the_temperature_before_the_rectifier():
+    config = load_recipe("emoji")
+    sides = both_sides(config)
+    assert sides["NCL"] == config and sides["CL"].rectify == "none"
+    assert sides["CL"].temperature == config.dense_temperature != config.temperature
 
 
 @pytest.mark.slow

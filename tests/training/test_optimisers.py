@@ -92,3 +92,13 @@ def test_learning_rate_warms_up_and_falls_along_a_cosine():
     assert rates[55] == pytest.approx(0.5)
     assert rates[99] < 0.001
     assert all(a > b for a, b in itertools.pairwise(rates[10:]))
+
+
+def test_lars_updates_parameters_that_are_added_later():
+    first, second = (torch.nn.Parameter(torch.ones(2)) for _ in range(2))
+    optimiser = LARS([first], lr=0.1, momentum=0.9, weight_decay=0.0, trust=0.02)
+    optimiser.add_param_group({"params": [second]})
+    for p in (first, second):
+        p.grad = torch.ones(2)
+    optimiser.step()
+    assert torch.equal(first, second) and float(second.detach()[0]) == pytest.approx(0.9)

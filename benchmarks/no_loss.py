@@ -5,7 +5,8 @@
 
 With --hold-out, this part of the training split is kept aside and evaluated instead of the test split, which is not
 opened: choose there, then look at the test split once. Runs that are finished are not repeated, so several processes
-can share the work by seeds; the last table covers all of them. Differences are to the first method.
+can share the work by seeds; the last table covers all of them. Differences are to the first method. With --shares,
+trained networks are also read at other shares, as further methods such as images@0.05.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from nonneg import metrics
 from nonneg.evaluate import linear_probe, match_features, neighbour_hits, paired_difference
 from nonneg.features import Features
 from nonneg.modalities import Source
+from nonneg.models import Model
 from nonneg.select import Reconstruction, keep
 from nonneg.training import TrainConfig, adapted, load_recipe, read_log, train
 
@@ -61,12 +63,14 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--hold-out", type=float, default=0.0)
+    parser.add_argument("--shares", nargs="+", type=float, default=[])
     args = parser.parse_args()
     for seed in args.seeds:
         for method in args.methods:
             run_one(method, seed, args)
+    read = [f"{method}@{share}" for method in args.methods for share in args.shares if _has_share(method)]
     print(described())
-    print(table(args.out, args.methods))
+    print(table(args.out, args.methods + read))
 
 
 def run_one(method: str, seed: int, args: argparse.Namespace) -> None:
@@ -80,9 +84,18 @@ def run_one(method: str, seed: int, args: argparse.Namespace) -> None:
     print(f"{name}: {sentence}", flush=True)
     sources = divided(config, args.hold_out)
     train(config, name, source=sources[0], title=name.name)
-    figures = evaluate(name, *sources)
-    Path(f"{name}.json").write_text(json.dumps({"method": method, "seed": seed, **figures}))
-    print(f"{name}: {figures}", flush=True)
+    model = nonneg.load(name).to(nonneg.devices.choose_device())
+    for share in [None, *(args.shares if _has_share(method) else [])]:
+        other = model if share is None else model.at_share(share, sources[0])
+        read = method if share is None else f"{method}@{share}"
+        figures = evaluate(args.out / f"{read}-{seed}", other, *sources)
+        figures["views_per_second"] = statistics.median(line["views_per_second"] for line in read_log(name))
+        (args.out / f"{read}-{seed}.json").write_text(json.dumps({"method": read, "seed": seed, **figures}))
+        print(f"{read}-{seed}: {figures}", flush=True)
+
+
+def _has_share(method: str) -> bool:
+    return method.startswith("images")
 
 
 def divided(config: TrainConfig, hold_out: float) -> tuple[Source, Source]:
@@ -98,17 +111,15 @@ def divided(config: TrainConfig, hold_out: float) -> tuple[Source, Source]:
     return source.take(~is_held_out), source.take(is_held_out)
 
 
-def evaluate(run: Path, fitted: Source, tested: Source) -> dict[str, float]:
-    """Return the figures of a run; its features of the evaluated samples are saved for matching over seeds."""
-    model = nonneg.load(run)
-    device = "cuda" if nonneg.devices.choose_device().type == "cuda" else None
-    known, test = (model.embed(source, "both", media=False, device=device) for source in (fitted, tested))
+def evaluate(name: Path, model: Model, fitted: Source, tested: Source) -> dict[str, float]:
+    """Return the figures of a model; its features of the evaluated samples are saved for matching over seeds."""
+    known, test = (model.embed(source, "both", media=False) for source in (fitted, tested))
     figures = {}
     for layer in ("encoder", "projector"):
         figures[f"probe_{layer}"] = linear_probe(known[layer], test[layer]).accuracy
         figures[f"neighbours_{layer}"] = float(neighbour_hits(known[layer], test[layer]).mean())
     codes = test["projector"]
-    codes.save(f"{run}.features", overwrite=True)
+    codes.save(f"{name}.features", overwrite=True)
     consistency = metrics.class_consistency(codes.codes, codes.labels, min_support=50)
     support = consistency.support.numpy()
     largest = np.bincount(np.asarray(codes.labels)).max()
@@ -125,7 +136,6 @@ def evaluate(run: Path, fitted: Source, tested: Source) -> dict[str, float]:
         "excess": consistency.supported - consistency.floor,
         "ceiling": float(counted.mean()) if len(counted) else float("nan"),
         "half": linear_probe(half, same).accuracy,
-        "views_per_second": statistics.median(line["views_per_second"] for line in read_log(run)),
     }
 
 

@@ -1,5 +1,7 @@
 """The whole model, encoder → projector → NonNegative, used alike in training and evaluation."""
 
+import copy
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -198,6 +200,29 @@ class Model(nn.Module):
             assert isinstance(standardise, Standardise) and isinstance(rectifier, NonNegative)  # `ModelConfig` demands
             with torch.no_grad():
                 calibrate(standardise, rectifier, nn.Sequential(*layers).eval()(torch.cat(outputs)))
+
+    def at_share(self, share: float, source: Any) -> "Model":
+        """Return a copy in which each feature is active on another share of these samples.
+
+        Only thresholds change: nothing is trained. A higher share keeps more of what the network knows, a lower one is
+        easier to read.
+
+        Args:
+            share: between 0 and 1.
+            source: the samples to count, best those of training: a `Source`, or data for `open`.
+        """
+        if not self.config.share:
+            raise InputError("at_share: the model has no share, expected one that was trained with a share")
+        if not 0 < share < 1:
+            raise InputError(f"at_share: share is {share}, expected a number between 0 and 1")
+        copied = copy.deepcopy(self)
+        copied.config = dataclasses.replace(self.config, share=share)
+        rectifier = copied.projector[-1]
+        assert isinstance(rectifier, NonNegative)
+        rectifier.share = share
+        rectifier.target.fill_(share)
+        copied.calibrate(self.open(source))
+        return copied
 
     def save(self, folder: str | Path) -> None:
         """Write `config.json`, `model.safetensors` and a model card, `README.md`."""

@@ -1,4 +1,6 @@
+import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 from nonneg.errors import InputError
@@ -184,3 +186,25 @@ def test_a_training_step_compiles_to_one_graph_and_reaches_all_parameters(images
     step = torch.compile(lambda x: model(x).square().mean(), fullgraph=True, backend="aot_eager")
     step(images).backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def active_shares(model, source):
+    codes = model.embed(source, media=False).codes
+    return (codes.toarray() if sp.issparse(codes) else codes > 0).astype(bool).mean(0)
+
+
+def test_features_can_be_read_at_another_share(tmp_path):
+    source = open_source("digits", "test").take(range(100))
+    model = built(standardise=True, share=0.1).eval()
+    model.calibrate(source)
+    denser = model.at_share(0.4, source)
+    np.testing.assert_allclose(active_shares(denser, source), 0.4, atol=0.011)
+    np.testing.assert_allclose(active_shares(model, source), 0.1, atol=0.011)  # unchanged
+    denser.save(tmp_path / "model")
+    np.testing.assert_array_equal(active_shares(load(tmp_path / "model"), source), active_shares(denser, source))
+
+
+@pytest.mark.parametrize(("change", "share"), [({}, 0.1), ({"standardise": True, "share": 0.1}, 1.0)])
+def test_only_a_model_with_a_share_can_be_read_at_another_one_between_0_and_1(change, share):
+    with pytest.raises(InputError, match="share"):
+        built(**change).at_share(share, open_source("digits", "test"))

@@ -173,6 +173,7 @@ def _run(session: _Session, memory: str | None, title: str) -> None:
     def finish() -> None:
         run.checkpoints.wait()
         run.check_owned()
+        run.checkpoints.remove_old()  # one is left if the run was killed after its last checkpoint
         if config.precision != "64-true":  # samples are embedded in float32
             network.calibrate(session.source)
         network.save(run.model)

@@ -111,10 +111,14 @@ class Checkpoints:
             for damaged in set(self._damaged) - {path}:
                 damaged.unlink(missing_ok=True)
             self._damaged = []
-            for old in self._paths()[KEPT:]:
-                old.unlink(missing_ok=True)
+            self.remove_old()
         except BaseException as failure:  # raised by `wait`, not in this thread
             self._failure = failure
+
+    def remove_old(self) -> None:
+        """Remove all but the newest `KEPT` checkpoints."""
+        for old in self._paths()[KEPT:]:
+            old.unlink(missing_ok=True)
 
     def newest(self) -> Checkpoint | None:
         """Return the newest intact checkpoint, or None if none was ever written.

@@ -172,6 +172,7 @@ def _run(session: _Session, memory: str | None, title: str) -> None:
     def finish() -> None:
         run.checkpoints.wait()
         run.check_owned()
+        run.checkpoints.remove_old()  # one is left if the run was killed after its last checkpoint
         network.modality.finish(network.encoder)
         if config.precision != "64-true":  # samples are embedded in float32
             network.calibrate(session.source)

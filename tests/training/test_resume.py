@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -319,6 +320,15 @@ def test_only_the_newest_two_checkpoints_are_kept(tmp_path):
     train(CONFIG, tmp_path / "run", progress=False)
     names = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
     assert names == ["step-000000016.safetensors", "step-000000020.safetensors"]
+
+
+def test_a_checkpoint_left_by_a_kill_after_the_last_one_is_removed(tmp_path, whole):
+    run = train(CONFIG, tmp_path / "run", progress=False)
+    shutil.rmtree(run / "model")
+    kept = sorted((run / "checkpoints").iterdir())
+    shutil.copy(kept[0], run / "checkpoints" / "step-000000001.safetensors")
+    train(CONFIG, run, progress=False)
+    assert sorted((run / "checkpoints").iterdir()) == kept and same(whole, weights(run))
 
 
 def test_checkpoints_hold_tensors_of_every_type_that_safetensors_reads(tmp_path):

@@ -41,7 +41,8 @@ def test_every_extra_that_an_error_names_exists():
 def test_every_dependency_is_pinned_for_the_tests():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    optional = {"timm", "transformers", "sentence", "tensorboard", "peers"}  # for encoders and tools of other libraries
+    # For encoders and tools of other libraries.
+    optional = {"timm", "transformers", "adapters", "sentence", "tensorboard", "peers"}
     needed = [each for name, names in extras.items() if name not in optional for each in names]
     pinned = {
         line.split("==")[0].lower().replace("_", "-") for line in (ROOT / "constraints.txt").read_text().splitlines()

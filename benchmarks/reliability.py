@@ -70,7 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for name, count in KILLS.items():
         parser.add_argument(f"--kills-{_option(name)}", type=int, default=count, metavar="COUNT")
-    parser.add_argument("--flips", type=int, default=400)
+    parser.add_argument("--flips", type=int, default=300)
     parser.add_argument(
         "--quick", action="store_true", help="damage only what is made and used in a fraction of a second"
     )

@@ -12,6 +12,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +23,7 @@ TEMPORARY_PREFIX = ".nonneg-tmp-"
 _LOCK = f"{TEMPORARY_PREFIX}lock"
 MOST_BYTES = 2**32  # of a file that is read into memory
 _MOST_JSON = 2**28  # bytes
-_CHECKSUM = "checksum"
+_CHECKSUM, _DIGITS = "checksum", 16
 _CANNOT_SYNC = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 
 
@@ -217,7 +218,7 @@ def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
         >>> unsealed(json.loads(json.dumps(sealed({"loss": 0.5}))))
         {'loss': 0.5}
     """
-    return {**content, _CHECKSUM: digest_of(content)[:16]}
+    return {**content, _CHECKSUM: digest_of(content)[:_DIGITS]}
 
 
 def unsealed(content: Mapping[str, Any], name: str | Path = "it") -> dict[str, Any]:
@@ -227,9 +228,19 @@ def unsealed(content: Mapping[str, Any], name: str | Path = "it") -> dict[str, A
         InputError: if the content is not what was sealed.
     """
     found = {key: value for key, value in content.items() if key != _CHECKSUM}
-    if content.get(_CHECKSUM) not in (None, digest_of(found)[:16]):
+    if content.get(_CHECKSUM) not in (None, digest_of(found)[:_DIGITS]):
         raise InputError(f"{name} was changed since it was saved; if that is intended, remove its checksum")
+    if _CHECKSUM not in content and any(map(partial(_is_checksum, content), content)):
+        raise InputError(f"{name} is damaged: the name of its checksum was changed since it was saved")
     return found
+
+
+def _is_checksum(content: Mapping[str, Any], key: str) -> bool:
+    """Whether the value of a key is the checksum of everything else, under a name that was damaged."""
+    value = content[key]
+    if not isinstance(value, str) or len(value) != _DIGITS:
+        return False
+    return value == digest_of({name: other for name, other in content.items() if name != key})[:_DIGITS]
 
 
 def digest_of(content: Mapping[str, Any]) -> str:

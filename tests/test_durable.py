@@ -13,7 +13,9 @@ from nonneg.durable import (
     folder_lock,
     made_by,
     read_bounded,
+    sealed,
     sync_folder,
+    unsealed,
     write_atomically,
 )
 from nonneg.errors import InputError
@@ -176,3 +178,13 @@ def test_a_name_that_no_file_can_have_is_an_error(name, tmp_path):
         write_atomically(tmp_path / name, b"")
     with pytest.raises(InputError, match="cannot be written"), folder_lock(tmp_path / name):
         pass
+
+
+@pytest.mark.parametrize("content", [{}, {"loss": 0.5, "device": "0123456789abcdef"}])
+def test_a_damaged_checksum_or_a_damaged_name_of_it_is_an_error(content):
+    good = sealed(content)
+    assert unsealed(good) == content and unsealed(content) == content  # older files have none
+    digest = good.pop("checksum")
+    for name, value in (("ch0cksum", digest), ("checksum", digest.swapcase() + "0")):
+        with pytest.raises(InputError, match="changed"):
+            unsealed({**good, name: value})

@@ -73,9 +73,9 @@ class Sharding:
         pass
 
     def work(self, place: Path) -> None:
-        if self.examine(place) == "nothing":
-            columns = {"ids": "id", "labels": "label"}
-            bulk.convert_shards(str(self.model), str(self.shards / "*.parquet"), place / "x.features", **columns)
+        out, columns = place / "x.features", {"ids": "id", "labels": "label"}
+        is_there = (out / "meta.json").exists()
+        bulk.convert_shards(str(self.model), str(self.shards / "*.parquet"), out, overwrite=is_there, **columns)
 
     def examine(self, place: Path) -> str:
         try:

@@ -70,7 +70,7 @@ def info_nce(
             anchors = candidates if alone else units if group is None else units[own]  # all views need no copy
             if related is None:
                 return sum_over_rows(_partner_loss, (anchors, own, partner), (candidates, divisor), chunk_rows)
-            numbers = gather(related, group).flatten().repeat(2)
+            numbers = gather(related.long(), group).flatten().repeat(2)
             unrelated = (numbers.max() + 1).expand(len(candidates) - len(numbers))  # of a queue
             everyone = torch.cat((numbers, unrelated))
             rows = (anchors, partner, numbers[own])

@@ -204,8 +204,8 @@ class Model(nn.Module):
     def at_share(self, share: float, source: Any) -> "Model":
         """Return a copy in which each feature is active on another share of these samples.
 
-        Only thresholds change: nothing is trained. A higher share keeps more of what the network knows, a lower one is
-        easier to read.
+        Nothing is trained: thresholds, means and variances are set for these samples. A higher share keeps more of what
+        the network knows, a lower one is easier to read.
 
         Args:
             share: between 0 and 1.
@@ -221,7 +221,7 @@ class Model(nn.Module):
         assert isinstance(rectifier, NonNegative)
         rectifier.share = share
         rectifier.target.fill_(share)
-        copied.calibrate(self.open(source))
+        copied.calibrate(self.modality.open(source))  # with all sides of pairs
         return copied
 
     def save(self, folder: str | Path) -> None:

@@ -44,10 +44,13 @@ class Cached:
         outcome = self.after(h, batch)
         step.fabric.backward(outcome.loss)
         if h.grad is not None:
+            running = [buffer.clone() for buffer in step.model.encoder.buffers()]
             gradients = _split(h.grad, [len(part.samples) for part in parts], step.views_per_sample)
             for part, state, gradient in zip(parts, states, gradients, strict=True):
                 self._set_random_state(state)
                 self._encoded(part).backward(gradient)
+            for buffer, value in zip(step.model.encoder.buffers(), running, strict=True):
+                buffer.copy_(value)  # running statistics have counted this batch already
         self._average_gradients()
         step.watch.update(outcome.loss.detach(), *outcome[1:], group=step.group)
         step.optimiser.step()

@@ -5,6 +5,7 @@ import time
 from operator import itemgetter
 
 import torch
+from torch import nn
 
 from nonneg.modalities import Shared, arrays_of, map_arrays
 from nonneg.training._feed import Batch
@@ -23,6 +24,8 @@ def estimated_seconds(step: Step, batch: Batch, steps: int, path: str) -> float 
 
     The forward and backward pass run twice on a copy of the network, so that nothing that training depends on changes.
     """
+    if step.group is not None and any(isinstance(layer, nn.SyncBatchNorm) for layer in step.model.modules()):
+        return None  # it would wait for the other processes
     config, all_samples = step.config, len(batch.samples)
     size = min(all_samples, config.encode_rows) if config.encode_rows else all_samples // config.accumulate
     size = max(2, size)

@@ -93,8 +93,9 @@ def _update_with_momentum(
 
 def parameter_groups(network: Model, config: TrainConfig) -> list[dict[str, Any]]:
     """Return the parameters to train: the encoder's, which may have a learning rate of their own, and the others."""
-    encoder = [parameter for parameter in network.encoder.parameters() if parameter.requires_grad]
-    inside = {id(parameter) for parameter in network.encoder.parameters()}
+    inner = getattr(network.encoder, "encoders", network.encoder)  # of pairs: without the maps to the shared space
+    encoder = [parameter for parameter in inner.parameters() if parameter.requires_grad]
+    inside = {id(parameter) for parameter in inner.parameters()}
     others = [parameter for parameter in network.parameters() if id(parameter) not in inside]
     groups = [{"params": encoder, _FACTOR: config.encoder_lr}, {"params": others, _FACTOR: 1.0}]
     return [group for group in groups if group["params"]]

@@ -22,7 +22,7 @@ from nonneg.training._feed import Batch
 from nonneg.training._optimisers import LARS, set_learning_rate
 from nonneg.training._recorded import Recorded, compiled
 from nonneg.training._watch import Watch
-from nonneg.training.config import TrainConfig
+from nonneg.training.config import LEARNED_TEMPERATURES, TrainConfig
 
 _AUTOCAST = {"bf16-mixed": torch.bfloat16}
 _STATES = 4  # numbers per parameter: its value, its gradient, up to two of the optimiser
@@ -32,9 +32,6 @@ _WIDTHS = {
     "tf32": 1.0,
     "bf16-mixed": 0.5,
 }  # of the numbers in a step, relative
-
-
-_TEMPERATURES = (0.01, 1.0)  # between which learned ones stay; CLIP's lowest
 
 
 class Outcome(NamedTuple):
@@ -212,7 +209,7 @@ class Step:
     def bound_temperatures(self) -> None:
         """Keep learned temperatures within their bounds after an update."""
         if self.log_temperatures is not None:
-            self.log_temperatures.clamp_(*map(math.log, _TEMPERATURES))
+            self.log_temperatures.clamp_(*map(math.log, LEARNED_TEMPERATURES))
 
     def temperatures(self) -> dict[str, float]:
         """Return the learned temperatures by the names of the settings they started from; waits for the device."""

@@ -16,6 +16,8 @@ from nonneg.modalities.images import Images
 from nonneg.models import OWN_ENCODER, ModelConfig
 from nonneg.validation import build, check_fields
 
+LEARNED_TEMPERATURES = (0.01, 1.0)  # between which learned ones stay; CLIP's lowest
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -126,6 +128,11 @@ class TrainConfig:
             raise InputError(f"chunk_rows is {self.chunk_rows} with loss {self.loss!r}, expected 0")
         if self.learn_temperature and self.loss not in ("info_nce", "sup_con"):
             raise InputError(f"learn_temperature is true with loss {self.loss!r}, which has no temperature")
+        for name in ("temperature", "dense_temperature") if self.learn_temperature else ():
+            least, most = LEARNED_TEMPERATURES
+            if not least <= getattr(self, name) <= most:
+                found = f"{name} is {getattr(self, name)} with learn_temperature"
+                raise InputError(f"{found}, expected {least} to {most}, where learned ones stay")
         if not self.data.isprintable():
             raise InputError(f"data is {self.data!r}, expected a path of printable characters")
         if self.rectify_weight and self.loss != "cross_entropy":

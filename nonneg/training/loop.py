@@ -90,6 +90,8 @@ def train(
     _check_batch_size(source, config, fabric.world_size)
     path = chosen_path(config, fabric)
     network = new_model(config, source, encoder)
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise InputError("nothing can be trained: the encoder is frozen and projector_depth is 0")
     source = network.modality.open(source)  # it may read samples in a way that the encoder decides, such as tokens
     memory = needed_memory(source, config, fabric, step_bytes(network, source, config, fabric.world_size))
     # Nothing is written or overwritten before all input has been checked.
@@ -244,15 +246,18 @@ def _describe_time(session: _Session) -> None:
 @contextmanager
 def _fastest_kernels(precision: str) -> Iterator[None]:
     """Let cuDNN choose kernels by timing them, which pays off because every step has the same shapes."""
-    before = torch.backends.cudnn.benchmark, torch.get_float32_matmul_precision()
+    benchmark = torch.backends.cudnn.benchmark
+    # Read only if it is to change: torch refuses to read it in a process that uses its newer settings.
+    matmul = torch.get_float32_matmul_precision() if precision == "tf32" else None
     torch.backends.cudnn.benchmark = True
-    if precision == "tf32":
+    if matmul is not None:
         torch.set_float32_matmul_precision("high")
     try:
         yield
     finally:
-        torch.backends.cudnn.benchmark = before[0]
-        torch.set_float32_matmul_precision(before[1])
+        torch.backends.cudnn.benchmark = benchmark
+        if matmul is not None:
+            torch.set_float32_matmul_precision(matmul)
 
 
 @contextmanager
@@ -361,6 +366,11 @@ def _check_batch_size(source: Source, config: TrainConfig, processes: int) -> No
         raise InputError(
             f"batch_size is {config.batch_size}, expected a multiple of processes x accumulate, {processes} x"
             f" {config.accumulate}, with at least 2 samples each"
+        )
+    if config.encode_rows and 1 in (config.encode_rows, config.batch_size // processes % config.encode_rows):
+        raise InputError(
+            f"encode_rows is {config.encode_rows} with {config.batch_size // processes} samples per process, which"
+            " leaves a part of one sample; expected parts of at least 2"
         )
 
 

@@ -131,3 +131,9 @@ def test_chunks_are_only_for_losses_that_have_them():
 def test_only_one_way_of_saving_memory_is_used():
     with pytest.raises(InputError, match="encode_rows is 64 with accumulate 2"):
         TrainConfig(encode_rows=64, accumulate=2)
+
+
+@pytest.mark.parametrize("name", ["temperature", "dense_temperature"])
+def test_a_learned_temperature_must_start_where_it_may_stay(name):
+    with pytest.raises(InputError, match=name):
+        TrainConfig(learn_temperature=True, **{name: 5.0})

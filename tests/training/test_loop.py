@@ -383,3 +383,40 @@ def test_the_loss_before_the_rectifier_fades(tmp_path):
     weight = np.array([0.5, 0.375, 0.25, 0.125, 0.0])
     faded = losses(base.replace(first_dense_weight=0.5), "faded")
     assert faded == pytest.approx((1 - weight) * after + weight * before, rel=1e-5)
+
+
+def test_caching_gradients_of_the_whole_batch_changes_nothing_not_even_statistics(tmp_path):
+    config = dataclasses.replace(SHORT, epochs=1, warmup_epochs=0, batch_size=64, precision="64-true")
+    images = open_source("digits").take(range(128))
+    ends = [
+        weights(train(config.replace(encode_rows=rows), tmp_path / str(rows), source=images, progress=False))
+        for rows in (0, 64)
+    ]
+    for name, tensor in ends[0].items():
+        torch.testing.assert_close(ends[1][name], tensor, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [({"encode_rows": 1}, "encode_rows"), ({"encode_rows": 63, "batch_size": 64}, "encode_rows")],
+)
+def test_parts_of_one_sample_are_an_error(change, word, tmp_path):
+    with pytest.raises(InputError, match=word):
+        train(SHORT.replace(**change), tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_nothing_to_train_is_an_error(tmp_path):
+    config = SHORT.replace(encoder="own", projector_depth=0, features=64)
+    with pytest.raises(InputError, match="nothing can be trained"):
+        train(config, tmp_path / "run", encoder=torch.nn.Flatten(), progress=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_process_with_torchs_newer_precision_settings_can_train(tmp_path):
+    before = torch.backends.cuda.matmul.fp32_precision
+    torch.backends.cuda.matmul.fp32_precision = "ieee"
+    try:
+        train(SHORT.replace(epochs=1, warmup_epochs=0), tmp_path / "run", progress=False)
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = before

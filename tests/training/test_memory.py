@@ -47,3 +47,12 @@ def test_a_module_that_needs_numbers_counts_by_its_weights():
     source, config = open_source("digits"), CONFIG.replace(encoder="own")
     network = new_model(config, source, Deciding())
     assert step_bytes(network, source, config, 1) == 16 * sum(p.numel() for p in network.parameters())
+
+
+def test_an_estimate_of_texts_grows_with_the_batch():
+    pytest.importorskip("tokenizers")
+    config = load_recipe("text").replace(data="intents", batch_size=64)
+    network = new_model(config, config.modality.open("intents"))
+    source = network.modality.open(config.modality.open("intents"))
+    few, many = (step_bytes(network, source, config.replace(batch_size=size), 1) for size in (64, 512))
+    assert many > 1.5 * few

@@ -16,6 +16,7 @@ from nonneg.modalities._random import uniform
 from nonneg.modalities._source import SomeRows
 from nonneg.modalities.texts._tokenizer import Tokenizer, Tokens
 
+_LONGEST_CHAIN = 100  # rows
 _MATES = 2**16  # the stream of random numbers that chooses partners; those of views have small numbers
 
 
@@ -102,9 +103,13 @@ class TextRows:
     def related(self) -> npt.NDArray[np.int64]:
         """Return `(rows,)`, the same number for rows that are never negatives of each other.
 
-        These are the rows of a group, and rows with the same text or partner, however long the chain between them is.
+        These are the rows of a group, and rows with the same text or partner, also through other rows. Chains of more
+        than 100 rows are cut, such as those of sentences whose partner is the sentence before: there, only rows with
+        the same text are related.
         """
         if self.groups is not None:
+            if len(np.unique(self.groups)) == 1 and self.groups[0] >= 0:
+                raise InputError("groups: all texts are in one group, which leaves no negatives; expected several")
             alone = self.groups < 0
             return np.where(alone, self.groups.max(initial=-1) + np.cumsum(alone), self.groups)
         assert self.pairs is not None
@@ -115,7 +120,8 @@ class TextRows:
         )
         links = sp.coo_array((np.ones(len(self), bool), (first, second)), shape=(len(nodes), len(nodes)))
         number: npt.NDArray[np.int64] = connected_components(links, directed=False)[1].astype(np.int64)
-        return number[first]
+        is_long = np.bincount(number[first], minlength=number.max(initial=0) + 1)[number[first]] > _LONGEST_CHAIN
+        return np.where(is_long, len(nodes) + first, number[first])
 
     def _mates(self, rows: npt.NDArray[np.int64], seed: int, epoch: int, view: int) -> npt.NDArray[np.int64]:
         """Return another row of the same group for each row, or the row itself if it is alone."""

@@ -92,6 +92,19 @@ def test_words_find_pictures_and_pictures_find_words(run, folder):
     assert sum("blue" in hit.text for hit in hits) >= 3
 
 
+def test_both_sides_can_be_read_at_another_share(run, folder):
+    data = str(folder / "table.csv")
+    model = nonneg.load(run).at_share(0.4, data)
+    codes = [model.embed(data, side=side, media=False).codes for side in ("image", "text")]
+    active = [np.asarray((each.toarray() if hasattr(each, "toarray") else each) > 0) for each in codes]
+    # Texts and images count alike, and there are twice as many texts.
+    assert np.concatenate([active[0], active[0], active[1]]).mean() == pytest.approx(0.4, abs=0.05)
+    again = nonneg.load(run).at_share(0.15, data)
+    for side in ("image", "text"):
+        before, after = (each.embed(data, side=side, media=False).codes for each in (nonneg.load(run), again))
+        assert abs(before - after).max() < 1e-3
+
+
 def test_a_run_is_resumed_exactly(folder, tmp_path):
     config = CONFIG.replace(data=str(folder / "table.csv"), epochs=3, learn_temperature=True, within_weight=0.2)
     whole = train(config, tmp_path / "whole", progress=False)

@@ -131,6 +131,18 @@ def test_texts_that_share_a_partner_are_never_negatives_of_each_other():
     assert numbers[1] == numbers[3] == numbers[5] and len(set(numbers)) == 4
 
 
+def test_a_long_chain_of_partners_keeps_its_negatives():
+    texts = [f"sentence {i}" for i in range(300)]
+    numbers = TextRows([*texts[1:], "sentence 1"], [*texts[:-1], "sentence 9"]).related
+    assert len(np.unique(numbers)) == 299
+    assert numbers[0] == numbers[-1]  # the same text
+
+
+def test_one_group_of_everything_is_an_error():
+    with pytest.raises(InputError, match="groups"):
+        _ = rows_with(groups=np.zeros(6, np.int64)).related
+
+
 def test_tokenizers_are_read_from_json_alone():
     pytest.importorskip("tokenizers")
     with pytest.raises(InputError, match="tokenizer cannot be read"):

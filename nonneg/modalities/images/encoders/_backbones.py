@@ -62,7 +62,7 @@ def timm_encoder(encoder: str, wanted: Input, download: bool) -> tuple[nn.Module
 
 
 class Frozen(nn.Module):
-    """An encoder whose weights and statistics stay as they are.
+    """An encoder whose weights and statistics stay as they are, until its parameters require gradients again.
 
     Example:
         >>> encoder = Frozen(nn.BatchNorm1d(3)).train()
@@ -75,13 +75,14 @@ class Frozen(nn.Module):
         self.module = module.requires_grad_(False)
 
     def train(self, mode: bool = True) -> "Frozen":
+        is_frozen = not any(parameter.requires_grad for parameter in self.module.parameters())
         super().train(mode)
-        self.module.eval()
+        if is_frozen:
+            self.module.eval()
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        with torch.no_grad():
-            return self.module(x)  # type: ignore[no-any-return]
+        return self.module(x)  # type: ignore[no-any-return]
 
 
 class PooledTransformer(nn.Module):

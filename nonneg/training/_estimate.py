@@ -2,12 +2,11 @@
 
 import copy
 import time
-from operator import itemgetter
 
 import torch
 from torch import nn
 
-from nonneg.modalities import Shared, arrays_of, map_arrays
+from nonneg.modalities import Shared, arrays_of
 from nonneg.training._feed import Batch
 from nonneg.training._step import Layers, Step
 
@@ -53,8 +52,7 @@ def estimated_seconds(step: Step, batch: Batch, steps: int, path: str) -> float 
 
 
 def _seconds(step: Step, layers: Layers, batch: Batch, size: int) -> float:
-    labels = None if batch.labels is None else batch.labels[:size]
-    part = Batch(map_arrays(itemgetter(slice(size)), batch.content), batch.samples[:size], labels)
+    part = batch.part(slice(size))
     start = time.perf_counter()
     step.forward(layers, part).loss.backward()
     if step.fabric.device.type == "cuda":

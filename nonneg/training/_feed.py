@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +32,11 @@ class Batch(NamedTuple):
     content: Any
     samples: Tensor
     labels: Tensor | None
+
+    def part(self, rows: slice) -> "Batch":
+        """Return some of the samples."""
+        labels = None if self.labels is None else self.labels[rows]
+        return Batch(map_arrays(itemgetter(rows), self.content), self.samples[rows], labels)
 
 
 class Feed(ABC):

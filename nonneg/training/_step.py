@@ -3,7 +3,6 @@
 import copy
 import math
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -194,9 +193,7 @@ class Step:
         size = len(batch.samples) // parts
         self.optimiser.zero_grad()
         for i in range(parts):
-            rows = slice(i * size, (i + 1) * size)
-            labels = None if batch.labels is None else batch.labels[rows]
-            part = Batch(map_arrays(itemgetter(rows), batch.content), batch.samples[rows], labels)
+            part = batch.part(slice(i * size, (i + 1) * size))
             with self.fabric.no_backward_sync(self.layers, enabled=i + 1 < parts):
                 outcome = self.forward(self.layers, part)
                 self.fabric.backward(outcome.loss / parts)

@@ -33,10 +33,10 @@ METHODS: dict[str, dict[str, Any]] = {
     "images": {},
     **{f"cl-{t}": {"temperature": t} for t in TEMPERATURES},
     **{f"cl-plain-{t}": {"temperature": t, "standardise": False} for t in TEMPERATURES},
-    "relu": {"standardise": False, "share": 0.0, "first_share": 0.0, "first_dense_weight": 0.0},
+    "relu": {"standardise": False, "share": 0.0, "first_share": 0.0, "dense_weight": 0.0},
     **{f"images-{share}": {"share": share} for share in (0.015, 0.02, 0.05, 0.08)},
     "images-constant": {"first_share": 0.0},
-    "images-both-losses": {"first_dense_weight": 0.0, "dense_weight": 0.5},
+    **{f"images-fades-to-{weight}": {"first_dense_weight": 0.5, "dense_weight": weight} for weight in (0, 0.1)},
 }
 ROWS = {
     "probe_encoder": "linear probe, encoder",
@@ -85,11 +85,12 @@ def run_one(method: str, seed: int, args: argparse.Namespace) -> None:
     sources = divided(config, args.hold_out)
     train(config, name, source=sources[0], title=name.name)
     model = nonneg.load(name).to(nonneg.devices.choose_device())
+    known = {"views_per_second": statistics.median(line["views_per_second"] for line in read_log(name))}
+    known |= evaluate_encoder(model, *sources)  # the same at all shares
     for share in [None, *(args.shares if _has_share(method) else [])]:
         other = model if share is None else model.at_share(share, sources[0])
         read = method if share is None else f"{method}@{share}"
-        figures = evaluate(args.out / f"{read}-{seed}", other, *sources)
-        figures["views_per_second"] = statistics.median(line["views_per_second"] for line in read_log(name))
+        figures = known | evaluate_projector(args.out / f"{read}-{seed}", other, *sources)
         (args.out / f"{read}-{seed}.json").write_text(json.dumps({"method": read, "seed": seed, **figures}))
         print(f"{read}-{seed}: {figures}", flush=True)
 
@@ -111,23 +112,28 @@ def divided(config: TrainConfig, hold_out: float) -> tuple[Source, Source]:
     return source.take(~is_held_out), source.take(is_held_out)
 
 
-def evaluate(name: Path, model: Model, fitted: Source, tested: Source) -> dict[str, float]:
-    """Return the figures of a model; its features of the evaluated samples are saved for matching over seeds."""
-    known, test = (model.embed(source, "both", media=False) for source in (fitted, tested))
-    figures = {}
-    for layer in ("encoder", "projector"):
-        figures[f"probe_{layer}"] = linear_probe(known[layer], test[layer]).accuracy
-        figures[f"neighbours_{layer}"] = float(neighbour_hits(known[layer], test[layer]).mean())
-    codes = test["projector"]
+def evaluate_encoder(model: Model, fitted: Source, tested: Source) -> dict[str, float]:
+    """Return the probe and the neighbours of the encoder's output."""
+    return _probe_and_neighbours("encoder", *(model.embed(data, "encoder", media=False) for data in (fitted, tested)))
+
+
+def _probe_and_neighbours(layer: str, known: Features, test: Features) -> dict[str, float]:
+    hits = neighbour_hits(known, test).mean()
+    return {f"probe_{layer}": linear_probe(known, test).accuracy, f"neighbours_{layer}": float(hits)}
+
+
+def evaluate_projector(name: Path, model: Model, fitted: Source, tested: Source) -> dict[str, float]:
+    """Return the figures of a model's features; those of the evaluated samples are saved for matching over seeds."""
+    known, codes = (model.embed(data, media=False) for data in (fitted, tested))
     codes.save(f"{name}.features", overwrite=True)
     consistency = metrics.class_consistency(codes.codes, codes.labels, min_support=50)
     support = consistency.support.numpy()
     largest = np.bincount(np.asarray(codes.labels)).max()
     counted = np.minimum(1.0, largest / support[support >= 50])
-    half = keep(known["projector"], Reconstruction(codes.shape[1] // 2))
+    half = keep(known, Reconstruction(codes.shape[1] // 2))
     same = keep(codes, half.provenance["selected"]["kept"])
     return {
-        **figures,
+        **_probe_and_neighbours("projector", known, codes),
         "precision_at_10": metrics.precision_at_k(codes.codes, codes.labels, k=10),
         "live": consistency.live / codes.shape[1],
         "sparsity": metrics.sparsity(codes.codes),

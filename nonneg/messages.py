@@ -3,6 +3,7 @@
 import re
 import unicodedata
 
+LEAVE_OUT = "leave such rows out with --skip-broken"
 _INVISIBLE = ("Cc", "Cs", "Zl", "Zp")  # Unicode categories: control, surrogate, line and paragraph separators
 
 

@@ -12,6 +12,7 @@ import torch
 
 import nonneg
 from nonneg import losses, metrics
+from nonneg.modalities.graphs import ViewConfig
 from nonneg.modalities.images import Images, ResNet, open_source, random_views
 from nonneg.models import Model, ModelConfig, embed_rows
 from nonneg.rectify import KINDS, NonNegative
@@ -130,6 +131,24 @@ def test_metrics_equal_the_cpus():
 
 
 SHORT = dataclasses.replace(load_recipe("digits"), epochs=3, warmup_epochs=1, accelerator="cuda")
+
+
+NODES = load_recipe("graph").replace(epochs=8, warmup_epochs=1, batch_size=0, chunk_rows=700, accelerator="cuda")
+
+
+@pytest.mark.parametrize("changes", [{}, {"rectify": "none"}, {"weighting": "page_rank"}], ids=["ncl", "cl", "gca"])
+def test_a_recorded_step_on_a_graph_agrees_with_an_eager_one(changes, tmp_path):
+    config = NODES.without_rectifier() if "rectify" in changes else NODES
+    if "weighting" in changes:
+        config = config.replace(views=ViewConfig((0.3, 0.4), (0.3, 0.4), "page_rank", (0.1, 0.0)))
+    recorded, eager = (losses_of(config.replace(compile=path), tmp_path / path) for path in ("record", "off"))
+    assert recorded == pytest.approx(eager, abs=1e-2)
+    assert recorded[-1] < recorded[0]
+
+
+def test_auto_records_a_step_on_the_nodes_of_a_graph(tmp_path, capsys):
+    train(NODES, tmp_path / "run")
+    assert "not compiled, the whole step replayed as one CUDA graph" in capsys.readouterr().err
 
 
 def losses_of(config, folder):

@@ -6,7 +6,16 @@ package need neither.
 
 from nonneg.modalities._modality import Modality, register
 from nonneg.modalities._random import uniform
-from nonneg.modalities._source import ChangedRows, Shared, SomeRows, Source, arrays_of, as_tensors, map_arrays
+from nonneg.modalities._source import (
+    ChangedRows,
+    Shared,
+    SomeRows,
+    Source,
+    arrays_of,
+    as_tensors,
+    is_uniform,
+    map_arrays,
+)
 from nonneg.modalities._splits import UndividedError
 
 __all__ = [
@@ -18,6 +27,7 @@ __all__ = [
     "UndividedError",
     "arrays_of",
     "as_tensors",
+    "is_uniform",
     "map_arrays",
     "register",
     "uniform",

@@ -44,6 +44,9 @@ class Modality:
     kind: ClassVar[str] = ""
     """What people call its samples, in the plural, such as "nodes"; empty: images or texts, by their previews."""
 
+    legend: ClassVar[str] = ""
+    """A sentence about what the picture of a sample shows and the words below it, where this is not obvious."""
+
     def __post_init__(self) -> None:
         check_fields(self)
 
@@ -132,6 +135,14 @@ class Modality:
         """
         raise InputError(f"encoder is {name!r}, expected a module: {type(self).__name__} has no named encoders")
 
+    def step_paths(self, encoder: str) -> tuple[str, ...]:
+        """Return how a step with a named encoder can be run, the fastest first and "off" last; see `config.compile`.
+
+        "record" needs shapes that are the same in every step, and views and an encoder that never wait for the device;
+        "forward" and "graph" need operations that torch compiles.
+        """
+        return ("graph", "forward", "off")
+
     def finish(self, encoder: nn.Module) -> None:
         """Make a trained encoder what is saved: called once after training, such as to merge adapters into weights."""
 
@@ -160,6 +171,16 @@ class Modality:
         Args:
             source: the samples.
             codes: `(samples, features)`, NumPy or SciPy sparse.
+        """
+        return {}
+
+    def feature_terms(self, source: Source, codes: Any) -> dict[str, list[list[tuple[str, float, float]]]]:
+        """Return what sets the samples of each feature apart, by title: for each feature a few terms, the best first.
+
+        A term has a name, its share of the samples on which the feature is active, and its share of all samples.
+
+        Args:
+            source, codes: as for `feature_figures`.
         """
         return {}
 

@@ -113,6 +113,20 @@ class SomeRows:
         return (len(self.rows), *self.whole.shape[1:])
 
 
+def is_uniform(samples: Any) -> bool:
+    """Whether a sample has arrays of the same shapes in every batch, so that all samples can be stored as one batch.
+
+    Arrays are, and so are objects that say it by an attribute of this name.
+
+    Example:
+        >>> is_uniform(np.zeros((3, 2))), is_uniform(SomeRows(np.zeros((3, 2)), np.array([1]))), is_uniform([1])
+        (True, True, False)
+    """
+    while isinstance(samples, SomeRows):
+        samples = samples.whole
+    return isinstance(samples, np.ndarray) or bool(getattr(samples, "is_uniform", False))
+
+
 class ChangedRows:
     """Samples that are changed when they are read, and not stored.
 

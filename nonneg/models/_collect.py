@@ -62,7 +62,8 @@ def features_of(
                 "left_out": len(source.skipped),
                 **({"notes": list(source.notes)} if source.notes else {}),
                 **({"kind": model.modality.kind} if model.modality.kind else {}),
-                **_feature_figures(model, source, rows, found),
+                **({"legend": model.modality.legend} if model.modality.legend else {}),
+                **(_feature_figures(model, source, rows, found) if media else {}),
                 **(origin or {}),
                 "model": to_json(model.config, {}),
             },
@@ -73,8 +74,10 @@ def features_of(
 
 def _feature_figures(model: "Model", source: Source, rows: range, codes: Any) -> dict[str, Any]:
     """Return what the modality says about each feature; nothing for a part of the samples."""
-    figures = model.modality.feature_figures(source, codes) if len(rows) == len(source) else {}
-    return {"feature_figures": figures} if figures else {}
+    if len(rows) < len(source):
+        return {}
+    figures, terms = model.modality.feature_figures(source, codes), model.modality.feature_terms(source, codes)
+    return {name: found for name, found in (("feature_figures", figures), ("feature_terms", terms)) if found}
 
 
 def _joined(parts: list[Any]) -> Any:

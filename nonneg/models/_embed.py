@@ -23,6 +23,7 @@ from nonneg.models._agreement import with_agreement
 from nonneg.models._collect import features_of, joined
 from nonneg.models._store import load
 from nonneg.models._stream import Layer, Precision, aligned_shares, check_batch_size, usual_batch_size
+from nonneg.naming import save_suggestions
 from nonneg.processes import Processes, all_or_none, launched_processes
 from nonneg.progress import progress_bar
 
@@ -135,6 +136,9 @@ def _work(
             parts = [Features.load(_part(folder, rank)) for rank, share in enumerate(shares) if share]
             joined(parts).save(folder, overwrite=options.overwrite)
             _remove_parts(folder)
+    if processes.is_first and side and options.media and model.config.rectify != "none" and "projector" in folders:
+        # Samples of pairs have words, so that features can name themselves; dense ones stand for nothing of their own.
+        save_suggestions(Features.load(folders["projector"]), folders["projector"])
     yield list(folders.values())
 
 

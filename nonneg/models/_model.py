@@ -162,7 +162,8 @@ class Model(nn.Module):
             batch_size: samples per batch; None chooses it.
             device: where to compute; None is the model's device.
             precision: "32-true" or "bf16-mixed".
-            media: store the samples' previews (images, thumbnails, texts) with the features.
+            media: store the samples' previews (images, thumbnails, texts) with the features, and what the page says
+                about each feature.
             side: for a model of pairs, which side of them, such as image or text; by default the first.
         """
         layers: tuple[Layer, ...] = ("encoder", "projector") if layer == "both" else (layer,)

@@ -13,7 +13,7 @@ from nonneg.training._step import Layers, Step
 _FEW = 16  # samples that are tried first: with a large network on a CPU, a whole batch would take long
 _SOON = 0.2  # seconds
 # Time of a step compared with the plain forward and backward pass that is measured, and seconds for compiling.
-_PATHS = {"off": (1.1, 0.0), "forward": (0.9, 40.0), "graph": (0.7, 60.0)}
+_PATHS = {"off": (1.1, 0.0), "forward": (0.9, 40.0), "graph": (0.7, 60.0), "record": (0.9, 1.0)}
 _TWICE = 4 / 3  # the work of a step in which the encoder's forward pass runs twice
 _UNITS = (("day", 86_400.0), ("hour", 3600.0), ("minute", 60.0), ("second", 1.0))
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
-from nonneg.modalities import Shared, SomeRows, Source, arrays_of, as_tensors, map_arrays
+from nonneg.modalities import Shared, SomeRows, Source, arrays_of, as_tensors, is_uniform, map_arrays
 from nonneg.processes import memory
 from nonneg.training.config import TrainConfig
 
@@ -68,7 +68,7 @@ def open_feed(source: Source, config: TrainConfig, device: torch.device, views: 
 def bytes_held(source: Source, config: TrainConfig, device: torch.device, processes: int) -> int:
     """Return the bytes of the samples that a feed keeps in memory at a time."""
     if _is_resident(source, config, device):
-        return int(source.samples.nbytes)
+        return _all_bytes(source.samples)
     sizes = [(int(part.nbytes), isinstance(part, Shared)) for part in arrays_of(source.samples[[0]])]
     ahead = _AHEAD * config.batch_size // processes
     return sum(size if shared else ahead * size for size, shared in sizes)
@@ -91,10 +91,21 @@ def needed_memory(source: Source, config: TrainConfig, fabric: Any, step: int) -
 
 
 def _is_resident(source: Source, config: TrainConfig, device: torch.device) -> bool:
-    if config.data_on == "disk" or not isinstance(source.samples, np.ndarray):
+    if config.data_on == "disk" or not _can_be_resident(source.samples, device):
         return False
     share = _DEVICE_SHARE if device.type == "cuda" else _HOST_SHARE
-    return config.data_on == "device" or source.samples.nbytes < share * _available_memory(device)
+    return config.data_on == "device" or _all_bytes(source.samples) < share * _available_memory(device)
+
+
+def _can_be_resident(samples: Any, device: torch.device) -> bool:
+    """Whether samples are an array; for a GPU, also whether they can be stored as arrays, such as pairs and tokens."""
+    return isinstance(samples, np.ndarray) or (device.type == "cuda" and is_uniform(samples))
+
+
+def _all_bytes(samples: Any) -> int:
+    if isinstance(samples, np.ndarray):
+        return int(samples.nbytes)
+    return len(samples) * sum(int(part.nbytes) for part in arrays_of(samples[[0]]))
 
 
 def _available_memory(device: torch.device) -> int:
@@ -107,21 +118,27 @@ class Resident(Feed):
     def __init__(self, source: Source, device: torch.device) -> None:
         super().__init__(source, device)
         self.samples = _on_device(source.samples, device)
-        self.where = f"all {source.samples.nbytes / 1e6:,.1f} MB on the device"
+        self.where = f"all {_all_bytes(source.samples) / 1e6:,.1f} MB on the device"
 
     def contents(self, rows: Tensor, epoch: int) -> Iterator[tuple[Any, Tensor]]:
         for samples in rows.to(self.device):
-            yield self.samples[samples], samples
+            yield map_arrays(itemgetter(samples), self.samples), samples
 
 
-def _on_device(array: npt.NDArray[Any], device: torch.device) -> Tensor:
-    if device.type == "cpu" and array.flags.writeable and array.flags.c_contiguous:
-        return torch.from_numpy(array)  # no copy
-    there = torch.empty(array.shape, dtype=torch.from_numpy(np.array(array[:1])).dtype, device=device)
-    rows = max(1, _BLOCK_BYTES // max(1, array[:1].nbytes))
-    for start in range(0, len(array), rows):
-        # A copy, because torch accepts neither read-only arrays, such as memory maps, nor reversed ones.
-        there[start : start + rows] = torch.from_numpy(np.array(array[start : start + rows]))
+def _on_device(samples: Any, device: torch.device) -> Any:
+    """Return the batch of all samples on the device, copied block by block."""
+    is_array = isinstance(samples, np.ndarray)
+    if is_array and device.type == "cpu" and samples.flags.writeable and samples.flags.c_contiguous:
+        return torch.from_numpy(samples)  # no copy
+    # Copies, because torch accepts neither read-only arrays, such as memory maps, nor reversed ones.
+    one = map_arrays(lambda part: torch.from_numpy(np.array(part)), samples[np.zeros(1, np.int64)])
+    there = map_arrays(lambda part: part.new_empty((len(samples), *part.shape[1:]), device=device), one)
+    rows = max(1, _BLOCK_BYTES // max(1, sum(part.nbytes for part in arrays_of(one))))
+    for start in range(0, len(samples), rows):
+        block = slice(start, min(start + rows, len(samples)))
+        parts = samples[block] if is_array else samples[np.arange(block.start, block.stop)]
+        for target, part in zip(arrays_of(there), arrays_of(parts), strict=True):
+            target[block] = torch.from_numpy(np.array(part))
     return there
 
 

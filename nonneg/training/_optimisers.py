@@ -42,8 +42,7 @@ class LARS(Optimizer):
         self, params: Iterable[Tensor], lr: float | Tensor, momentum: float, weight_decay: float, trust: float
     ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust})
-        self._scale: Callable[..., Any] = _scaled_gradients
-        self._update: Callable[..., Any] = _update_with_momentum
+        self._update: Callable[..., None] = _update
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         super().add_param_group(param_group)
@@ -51,44 +50,56 @@ class LARS(Optimizer):
             self.state[p]["momentum"] = torch.zeros_like(p)
 
     def compile(self) -> None:
-        """Compile the next steps: a few kernels instead of many passes over all parameters."""
-        self._scale, self._update = compiled(_scaled_gradients), compiled(_update_with_momentum)
+        """Compile the next steps: one pass over a weight's numbers, by a kernel that is compiled once for all sizes."""
+        update = compiled(_update, dynamic=True)
+        self._update = lambda p, grad, momentum, *rest: update(_flat(p), _flat(grad), _flat(momentum), *rest)
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         for group in self.param_groups:
+            lr, momentum = group["lr"], group["momentum"]
             with_grad = [p for p in group["params"] if p.grad is not None]
-            for params in ([p for p in with_grad if p.dim() > 1], [p for p in with_grad if p.dim() <= 1]):
-                if not params:
-                    continue
-                grads = [p.grad for p in params]
-                if params[0].dim() > 1:
-                    grads = self._scale(params, grads, group["lr"], group["weight_decay"], group["trust"])
-                velocities = [self.state[p]["momentum"] for p in params]
-                self._update(params, grads, velocities, group["lr"], group["momentum"])
+            weights, others = [p for p in with_grad if p.dim() > 1], [p for p in with_grad if p.dim() <= 1]
+            if weights:
+                shares = _shares(weights, [p.grad for p in weights], lr, group["weight_decay"], group["trust"])
+                for p, share in zip(weights, shares, strict=True):
+                    state = self.state[p]
+                    state["momentum"] = _laid_out_as(p, state["momentum"])  # a checkpoint has its own layout
+                    grad = _laid_out_as(p, p.grad)
+                    self._update(p, grad, state["momentum"], share, lr, group["weight_decay"], momentum)
+            if others:
+                velocities = [self.state[p]["momentum"] for p in others]
+                torch._foreach_mul_(velocities, momentum)
+                torch._foreach_add_(velocities, [p.grad for p in others])
+                torch._foreach_sub_(others, torch._foreach_mul(velocities, lr))
 
 
-def _scaled_gradients(
-    params: list[Tensor], grads: list[Tensor], lr: float | Tensor, weight_decay: float, trust: float
-) -> list[Tensor]:
-    # Lists of scalars, one per weight tensor, go through the same few kernels as lists of weight tensors.
-    lengths, slopes = torch._foreach_norm(params), torch._foreach_norm(grads)
-    share = torch._foreach_mul(lengths, trust)
+def _shares(
+    weights: list[Tensor], grads: list[Tensor], lr: float | Tensor, weight_decay: float, trust: float
+) -> Tensor:
+    """Return `(weights,)`, by how much to multiply each gradient."""
+    lengths, slopes = (torch.stack(torch._foreach_norm(tensors)) for tensors in (weights, grads))
     # If both lengths are 0 the quotient must still be finite; such a weight does not change anyway.
-    below = torch._foreach_clamp_min(torch._foreach_add(slopes, lengths, alpha=weight_decay), 1e-30)
-    share = torch._foreach_div(torch._foreach_div(share, below), lr)
+    shares = trust * lengths / (slopes + weight_decay * lengths).clamp_min(1e-30) / lr
     # A weight of zeros would be scaled to 0 and never change: it is updated as in SGD.
-    is_zero = torch._foreach_sub(torch._foreach_sign(lengths), 1)
-    share = torch._foreach_clamp_max(torch._foreach_sub(share, is_zero), 1.0)
-    return list(torch._foreach_mul(torch._foreach_add(grads, params, alpha=weight_decay), share))
+    return torch.where(lengths == 0, 1.0, shares).clamp_max(1.0)
 
 
-def _update_with_momentum(
-    params: list[Tensor], grads: list[Tensor], velocities: list[Tensor], lr: float | Tensor, momentum: float
+def _update(
+    p: Tensor, grad: Tensor, momentum: Tensor, share: Tensor, lr: float | Tensor, weight_decay: float, kept: float
 ) -> None:
-    torch._foreach_mul_(velocities, momentum)
-    torch._foreach_add_(velocities, grads)
-    torch._foreach_sub_(params, torch._foreach_mul(velocities, lr))
+    momentum.mul_(kept).add_((grad + weight_decay * p) * share)
+    p.sub_(momentum * lr)
+
+
+def _laid_out_as(p: Tensor, tensor: Tensor) -> Tensor:
+    """Return a tensor of the same shape with its numbers in the same order in memory."""
+    return tensor if tensor.stride() == p.stride() else torch.empty_like(p).copy_(tensor)
+
+
+def _flat(tensor: Tensor) -> Tensor:
+    """Return the numbers as a vector, in their order in memory."""
+    return tensor.as_strided((tensor.numel(),), (1,))
 
 
 def parameter_groups(network: Model, config: TrainConfig) -> list[dict[str, Any]]:

@@ -65,8 +65,8 @@ class Recorded:
         self.graph = graph
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function for the shapes of this run alone, whatever else this process has compiled.
+def compiled(function: Callable[..., Any], dynamic: bool = False) -> Callable[..., Any]:
+    """Compile a function for the shapes of this run alone, or once for all, whatever else this process has compiled.
 
     torch caches compiled code by code object, generalises it (and slows it down) when a second set of shapes appears,
     and gives up after eight. A fresh code object gives each run a cache of its own.
@@ -76,4 +76,4 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args)
 
     in_this_run.__code__ = in_this_run.__code__.replace()
-    return torch.compile(in_this_run, dynamic=False)
+    return torch.compile(in_this_run, dynamic=dynamic)

@@ -25,6 +25,8 @@ from nonneg.training.config import LEARNED_TEMPERATURES, TrainConfig
 
 _AUTOCAST = {"bf16-mixed": torch.bfloat16}
 _STATES = 4  # numbers per parameter: its value, its gradient, up to two of the optimiser
+RECORDED = ("graph", "record")
+"""Paths on which the whole step is one CUDA graph."""
 _WIDTHS = {
     "64-true": 2.0,
     "32-true": 1.0,
@@ -51,7 +53,8 @@ class Step:
         optimiser: the optimiser of its parameters.
         watch: accumulates the figures of the epoch.
         config: the config of the run.
-        path: what is compiled: "off" for nothing, "forward", or "graph".
+        path: "off", "forward" (the forward pass is compiled), "record" (the step is replayed as one graph) or "graph"
+            (compiled and replayed).
     """
 
     def __init__(
@@ -79,8 +82,8 @@ class Step:
         wrapped: Any = torch.compile(layers, dynamic=False) if path == "forward" else layers
         self.layers, self.optimiser = fabric.setup(wrapped, optimiser)
         self._run: Callable[[Batch], None] = self._run_eagerly
-        if path == "graph":
-            self._run = _Graph(self)
+        if path in RECORDED:
+            self._run = _Graph(self, compiles=path == "graph")
         elif config.encode_rows:
             self._run = Cached(self, path)
 
@@ -280,14 +283,16 @@ class Layers(nn.Module):
 
 
 class _Graph:
-    """The whole step, compiled and recorded; the first few steps are compiled but not yet recorded."""
+    """The whole step, recorded, and before that compiled if asked to; the first few steps are not yet recorded."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: Step, compiles: bool) -> None:
         self.step = step
         self.watch_stream = torch.cuda.Stream()
-        self.forward = compiled(lambda batch: step.forward(step.plain_layers, batch))
-        self.update_watch = compiled(step.watch.update)
-        if isinstance(step.optimiser.optimizer, LARS):  # torch's own optimisers are fused already
+        self.forward: Callable[[Batch], Outcome] = lambda batch: step.forward(step.plain_layers, batch)
+        self.update_watch: Callable[..., None] = step.watch.update
+        if compiles:
+            self.forward, self.update_watch = compiled(self.forward), compiled(self.update_watch)
+        if compiles and isinstance(step.optimiser.optimizer, LARS):  # torch's own optimisers are fused already
             step.optimiser.optimizer.compile()
         self.recorded = Recorded(self._whole_step, step.fabric.device)
         self.batch: Batch | None = None

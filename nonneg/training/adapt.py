@@ -13,6 +13,7 @@ from nonneg.training.config import TrainConfig
 ADAPTING = frozenset({"images", "pairs", "text"})
 """Recipes whose settings are adapted to the data by `nonneg train`."""
 
+_FEWEST = 4  # samples
 _FEWEST_STEPS = 8  # in an epoch
 _SMALLEST_BATCH = 16
 _LEAST_FEATURES = 256
@@ -48,14 +49,16 @@ def adapted(config: TrainConfig, given: Collection[str] = (), progress: bool = T
     chosen = _without(config.modality.adapted(config.data, on_gpu), given)
     config = config.replace(**chosen)
     source = config.modality.open(config.data, progress=progress)
+    if len(source) < _FEWEST:
+        notes = f" ({'; '.join(source.notes)})" if source.notes else ""
+        found = f"{len(source)} sample{'' if len(source) == 1 else 's'}{notes}"
+        raise InputError(f"{config.data} holds {found}, expected at least {_FEWEST}")
     values = _rules(config, len(source), on_gpu, given)
     return config.replace(**values), _sentence(source, config, on_gpu, {**chosen, **values})
 
 
 def _rules(config: TrainConfig, samples: int, on_gpu: bool, given: Collection[str]) -> dict[str, Any]:
     """Return the settings that depend on the number of samples, except for those given."""
-    if samples < 4:
-        raise InputError(f"{config.data} holds {samples} samples, expected at least 4")
     batch_size = config.batch_size if "batch_size" in given else _batch_size(config.batch_size, samples)
     epochs = config.epochs if "epochs" in given else _epochs(samples, on_gpu)
     values = {

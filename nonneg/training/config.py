@@ -105,8 +105,9 @@ class TrainConfig:
     precision: Literal["32-true", "bf16-mixed", "64-true", "tf32"] = "32-true"
     """Numerical precision of the forward and backward pass; tf32: float32, but GPUs may round factors of matrix
     products to 11 bits, which is several times as fast."""
-    compile: Literal["auto", "graph", "forward", "off"] = "auto"
-    """Compile the whole step into one CUDA graph, only the forward pass, or nothing; auto chooses the fastest."""
+    compile: Literal["auto", "graph", "record", "forward", "off"] = "auto"
+    """Compile the whole step and record it as one CUDA graph, only record it, compile only the forward pass, or do
+    nothing; auto chooses the fastest."""
     data_on: Literal["auto", "device", "disk"] = "auto"
     """Where samples are kept: all on the device, or on disk and read ahead; auto: on the device if they fit."""
     checkpoint_steps: Annotated[int, Field(ge=1)] = 1000

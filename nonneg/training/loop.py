@@ -34,6 +34,7 @@ from nonneg.validation import check_type
 _FEWEST_STEPS = 50  # for which the time is worth estimating
 _PATHS = {
     "graph": "compiled, the whole step replayed as one CUDA graph",
+    "record": "not compiled, the whole step replayed as one CUDA graph",
     "forward": "the forward pass compiled",
     "off": "eager, nothing compiled",
 }

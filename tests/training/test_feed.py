@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from nonneg.modalities import SomeRows, Source
+from nonneg.modalities import SomeRows, Source, arrays_of, is_uniform
 from nonneg.processes import memory
 from nonneg.training import TrainConfig
 from nonneg.training._feed import ReadAhead, Resident, open_feed
@@ -24,18 +24,22 @@ def saved(folder, images=IMAGES):
     return np.load(folder / "images.npy", mmap_mode="r")
 
 
-@pytest.mark.parametrize("kind", ["resident", "array", "map", "part of a map", "rows of a map", "changed map"])
+KINDS = ["resident", "resident rows", "array", "map", "part of a map", "rows of a map", "changed map"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_feed_gives_the_same_batches(kind, tmp_path):
     more = np.concatenate((np.zeros((7, 6, 5, 3), np.uint8), IMAGES))
     images = {
         "resident": lambda: IMAGES,
+        "resident rows": lambda: SomeRows(saved(tmp_path, more), np.arange(7, 57)),
         "array": lambda: IMAGES,
         "map": lambda: saved(tmp_path),
         "part of a map": lambda: saved(tmp_path, more)[7:],
         "rows of a map": lambda: SomeRows(saved(tmp_path, more), np.arange(7, 57)),
         "changed map": lambda: changed(saved(tmp_path, 255 - IMAGES)),
     }[kind]()
-    made = Resident if kind == "resident" else ReadAhead
+    made = Resident if kind.startswith("resident") else ReadAhead
     feed = made(source(images, np.arange(50)), CPU)
     batches = list(feed.batches(ROWS, epoch=0))
     assert len(batches) == 12
@@ -56,18 +60,30 @@ def source(images, labels=None):
     return Source("x", images, labels=labels)
 
 
+class TwoArrays:
+    def __len__(self):
+        return 50
+
+    def __getitem__(self, rows):
+        return {"a": IMAGES[rows], "b": (np.arange(50)[rows],)}
+
+
 def test_a_batch_may_hold_several_arrays():
-    class Pairs:
-        def __len__(self):
-            return 50
-
-        def __getitem__(self, rows):
-            return {"a": IMAGES[rows], "b": (np.arange(50)[rows],)}
-
-    pairs = source(Pairs())
+    pairs = source(TwoArrays())
     (batch,) = open_feed(pairs, TrainConfig(), CPU).batches(torch.tensor([[3, 1]]), epoch=0)
     np.testing.assert_array_equal(batch.content["a"].numpy(), IMAGES[[3, 1]])
     assert batch.content["b"][0].tolist() == [3, 1]
+
+
+def test_samples_of_several_arrays_can_be_kept_on_the_device():
+    samples = TwoArrays()
+    feeds = [feed(source(SomeRows(samples, np.arange(40, 0, -1))), CPU) for feed in (Resident, ReadAhead)]
+    rows = torch.tensor([[3, 1], [0, 39]])
+    for kept, read in zip(*(feed.batches(rows, epoch=0) for feed in feeds), strict=True):
+        assert torch.equal(kept.samples, read.samples)
+        for one, other in zip(arrays_of(kept.content), arrays_of(read.content), strict=True):
+            assert torch.equal(one, other) and one.dtype == other.dtype
+    assert not is_uniform(samples)
 
 
 def test_samples_that_fit_are_kept_on_the_device_unless_the_config_says_otherwise(tmp_path):

@@ -5,6 +5,8 @@ import math
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -420,3 +422,20 @@ def test_a_process_with_torchs_newer_precision_settings_can_train(tmp_path):
         train(SHORT.replace(epochs=1, warmup_epochs=0), tmp_path / "run", progress=False)
     finally:
         torch.backends.cuda.matmul.fp32_precision = before
+
+
+def test_training_neither_imports_torchmetrics_nor_hides_it_from_fabric():
+    program = """
+import sys, tempfile
+import numpy as np
+import nonneg
+from nonneg.training import TrainConfig, train
+
+images = np.random.default_rng(0).integers(0, 256, (16, 8, 8), dtype=np.uint8)
+train(TrainConfig(epochs=1, warmup_epochs=0, batch_size=16), tempfile.mkdtemp(), source=images, progress=False)
+assert "torchmetrics" not in sys.modules
+from lightning_fabric.utilities.spike import SpikeDetection
+SpikeDetection()
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

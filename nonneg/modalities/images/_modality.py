@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from nonneg.durable import read_bounded
 from nonneg.errors import InputError
+from nonneg.messages import LEAVE_OUT
 from nonneg.modalities._modality import Modality, register
 from nonneg.modalities._source import Source
 from nonneg.modalities._splits import unique_ids
@@ -105,12 +106,19 @@ class Images(Modality):
         self, values: Sequence[Any], where: str, folder: Path, *, skip_broken: bool = False, progress: bool = True
     ) -> tuple[Source, npt.NDArray[np.int64]]:
         """Open the images whose paths, relative to the folder, a column holds."""
-        named = ["" if value is None else str(value) for value in values]
-        paths = list(dict.fromkeys(named))
+        named = ["" if value is None else str(value).strip() for value in values]
+        empty = [row for row, path in enumerate(named) if not path]
+        if len(empty) == len(named):
+            raise InputError(f"{where} holds no path of an image, expected one per row")
+        if empty and not skip_broken:
+            more = f" and {len(empty) - 1:,} more have" if len(empty) > 1 else " has"
+            raise InputError(f"{where}: row {empty[0]}{more} no path, expected one per row; {LEAVE_OUT}")
+        paths = list(dict.fromkeys(path for path in named if path))
         source = self.open(Column(paths, folder, where), skip_broken=skip_broken, progress=progress)
+        source = replace(source, skipped=(*source.skipped, *(f"row {row} (no path)" for row in empty)))
         row = {id: number for number, id in enumerate(source.ids)}
         of_path = {path: row.get(id, -1) for path, id in zip(paths, unique_ids(paths), strict=True)}
-        return source, np.array([of_path[path] for path in named], np.int64)
+        return source, np.array([of_path.get(path, -1) for path in named], np.int64)
 
     def fitted(self, source: Source) -> Self:
         shape = source.samples.shape
@@ -180,17 +188,17 @@ class Images(Modality):
         """Choose an encoder and a size of the images that it sees.
 
         A ResNet takes 50 times the time of a small network, which only a GPU has. Images of up to 96 pixels keep their
-        size, and a ResNet reads them with the stem for small images. Photographs are cached a quarter larger than
-        their views, so that small crops stay sharp.
+        size, if the first ones all have the same, and a ResNet reads them with the stem for small images. Photographs
+        are cached a quarter larger than their views, so that small crops stay sharp.
         """
-        side = min(data.samples.shape[1:3]) if isinstance(data, Source) else typical_side(data)
+        side, is_same = (min(data.samples.shape[1:3]), True) if isinstance(data, Source) else typical_side(data)
         smallest = _SMALL_NETWORK if not on_gpu else _SMALL_STEM
         views = side if side <= smallest else _GPU_VIEWS if on_gpu else _CPU_VIEWS
         encoder = "resnet18" if on_gpu else "convnet_8" if views < _TINY else "convnet_24"
         return {
             "encoder": encoder,
             "stem": "small" if on_gpu and views <= _SMALL_STEM else "standard",
-            "image_size": 0 if views == side else round(1.25 * views),
+            "image_size": round(1.25 * views) if views != side else 0 if is_same else side,
             "views": replace(self.views, size=0 if views == side else views),
         }
 

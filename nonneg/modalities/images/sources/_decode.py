@@ -140,15 +140,15 @@ def _check_unchanged(file: ListedFile, found: os.stat_result) -> None:
         raise InputError(f"{file.path} changed while the data was read; try again")
 
 
-def shorter_side(encoded: Any) -> int:
-    """Return the length of an image's shorter side from its header; 0 for a broken image."""
+def size_of(encoded: Any) -> tuple[int, int] | None:
+    """Return an image's width and height from its header; None for a broken image."""
     try:
         content = _bytes_of(encoded) if isinstance(encoded, ListedFile) else encoded
-        return min((content if isinstance(content, Image.Image) else _opened(content)).size)
+        return (content if isinstance(content, Image.Image) else _opened(content)).size
     except InputError:
         raise
     except Exception:  # Pillow raises nearly anything on damaged files
-        return 0
+        return None
 
 
 def _opened(encoded: Any) -> Image.Image:

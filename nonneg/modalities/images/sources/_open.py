@@ -74,26 +74,28 @@ def open_source(
         return open_cached(found, image_size, skip_broken, progress, cache)
 
 
-def typical_side(data: str | Path | Any) -> int:
-    """Return the median length of the shorter side of the first images, without decoding them.
+def typical_side(data: str | Path | Any) -> tuple[int, bool]:
+    """Return the median length of the shorter side of the first images, and whether all of these have the same size.
+
+    Nothing is decoded.
 
     Example:
         >>> typical_side("digits")
-        8
+        (8, True)
     """
     with _printable_errors():
         found = _open(data, "train")
         if isinstance(found, Source):
-            return int(min(found.samples.shape[1:3]))
+            return int(min(found.samples.shape[1:3])), True
         if isinstance(found, Tar):  # it would be read from start to end to be listed
             first = found.first(_FIRST)
         else:
             found.listing()
             first = found.read(0)
-        from nonneg.modalities.images.sources._decode import shorter_side  # needs Pillow
+        from nonneg.modalities.images.sources._decode import size_of  # needs Pillow
 
-        sides = [side for image in itertools.islice(first, _FIRST) if (side := shorter_side(image))]
-    return int(np.median(sides)) if sides else 0
+        sizes = [size for image in itertools.islice(first, _FIRST) if (size := size_of(image))]
+    return int(np.median([min(size) for size in sizes])) if sizes else 0, len(set(sizes)) <= 1
 
 
 def decode_image(content: bytes, image_size: int) -> Pixels:

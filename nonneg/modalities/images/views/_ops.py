@@ -104,7 +104,8 @@ def jitter(x: Tensor, drawn: Drawn, names: tuple[str, ...]) -> Tensor:
     if len(names) == 1:
         return operations[names[0]](x).clamp(0, 1)
     position = list(operations)
-    ranks = drawn.rank[:, [position.index(name) for name in names]]
+    # Column by column: a list of numbers would be copied from the host, which a recorded step must not wait for.
+    ranks = torch.stack([drawn.rank[:, position.index(name)] for name in names], 1)
     # The order among the named ones only.
     turns = (ranks[:, :, None] > ranks[:, None, :]).sum(2)
     for turn in range(len(names)):

@@ -23,6 +23,10 @@ SEARCH: dict[str, dict[str, Any]] = {
 # Views that keep more of the attributes, compared with the recipe's as CL on each graph, as the peers do.
 LIGHT = {"views.drop_edges": [0.3, 0.3], "views.mask_attributes": [0.1, 0.2]}
 CL, CL_LIGHT = "cl", "cl-light"
+# What a search on one H200 chose; docs/results/graphs.md shows it.
+CHOSEN: dict[str, dict[str, Any]] = {
+    graph: {**WIDE, **(LIGHT if graph in ("photo", "computers", "pubmed", "cs") else {})} for graph in GRAPHS
+}
 
 
 def steps_at_most(batch_size: int, nodes: int) -> int:

@@ -5,13 +5,15 @@
     python -m benchmarks.graphs --data FOLDER --out FOLDER --search         # settings, compared on validation nodes
     python -m benchmarks.graphs --data FOLDER --out FOLDER --choose         # compare them first, then use the best one
 
-Trains the recipe `graph` on each graph with each seed as CL and as NCL, and evaluates all nodes: 20 random splits
-10/10/80, logistic regression on rows of length 1, its strength chosen on validation nodes. Each finished run is a line
-of `results.jsonl` in `--out` and is not repeated. `benchmarks.graphs_speed` compares time and memory with GRACE's code.
+Trains the recipe `graph` with the settings of an earlier search on each graph with each seed as CL and as NCL, and
+evaluates all nodes: 20 random splits 10/10/80, and the public split if there is one; logistic regression on rows of
+length 1, its strength chosen on validation nodes. Each finished run is a line of `results.jsonl` in `--out` and is not
+repeated. `benchmarks.graphs_speed` compares time and memory with GRACE's code.
 """
 
 import argparse
 import json
+import math
 import statistics
 import time
 from collections.abc import Iterator
@@ -25,6 +27,7 @@ import torch
 import nonneg
 from benchmarks.graph_runs import Result, Run, Runs, finished, of, parsed, spread
 from benchmarks.graph_settings import (
+    CHOSEN,
     CL,
     CL_LIGHT,
     GRAPHS,
@@ -38,11 +41,12 @@ from benchmarks.graph_settings import (
 )
 from nonneg import metrics
 from nonneg.devices import choose_device
-from nonneg.evaluate import match_features, random_splits
+from nonneg.evaluate import match_features, published_split, random_splits
 from nonneg.features import Features
 from nonneg.training import TrainConfig, load_recipe
 
 SPLITS, SEARCH_SPLITS, SEARCH_SEED = 20, 8, 1000
+PUBLIC = "_public"  # ends the name of an accuracy on the public split
 MATCHED = ", matched"  # ends the name of a comparison over seeds
 MATCHED_NODES = 5000  # over which features of different seeds are compared
 # GRACE: Zhu et al. 2020, table 2. BGRL: Thakoor et al. 2022, table 1.
@@ -84,13 +88,16 @@ def trained(graph: Path, name: str, seed: int, changes: dict[str, Any], out: Pat
     result = {"graph": graph.stem, "name": name, "seed": seed, "seconds": sum(line["seconds"] for line in log)}
     result["whole_seconds"] = time.perf_counter() - begun  # with reading data, logging, saving
     model = nonneg.load(folder)
-    layers = model.embed(model.open(str(graph)), "both", media=False, device=choose_device())
+    source = model.open(str(graph))
+    layers = model.embed(source, "both", media=False, device=choose_device())
     for layer, features in layers.items():
         if is_search:
             found = random_splits(features, SEARCH_SPLITS, SEARCH_SEED).validation
         else:
             found = random_splits(features, SPLITS).accuracies
             result[f"{layer}_deviation"] = float(found.std(ddof=1))
+            if source.split is not None:
+                result[f"{layer}{PUBLIC}"] = float(published_split(features, source.split).accuracies[0])
         result[layer] = float(found.mean())
     projector = layers["projector"]
     if not is_search:
@@ -169,11 +176,18 @@ def tables(out: Path) -> Iterator[str]:
     yield "|---|---:|---:|---:|---:|---:|---:|---:|"
     for graph in graphs:
         cl, ncl = (of(results, graph, name) for name in ("cl", "ncl"))
-        both = [result["seed"] for result in cl if result["seed"] in {other["seed"] for other in ncl}]
-        gains = [value(ncl, seed) - value(cl, seed) for seed in both]
         cells = [spread(some, layer) for layer in ("encoder", "projector") for some in (cl, ncl)]
-        gain = f"{100 * statistics.mean(gains):+.1f}" if gains else ""
+        gain = difference([gains(results, graph)])
         yield f"| {graph} | {' | '.join((*PUBLISHED[graph], *cells[:2], gain, *cells[2:]))} |"
+    yield f"| mean | | | | | {difference([gains(results, graph) for graph in graphs])} | | |"
+    yield ""
+    yield "| accuracy, public split | CL | NCL | CL, projector | NCL, projector |"
+    yield "|---|---:|---:|---:|---:|"
+    for graph in graphs:
+        both = [of(results, graph, name) for name in ("cl", "ncl")]
+        if all(f"encoder{PUBLIC}" in result for some in both for result in some):
+            cells = [spread(some, layer + PUBLIC) for layer in ("encoder", "projector") for some in both]
+            yield f"| {graph} | {' | '.join(cells)} |"
     yield ""
     yield "| NCL | sparsity | live | consistency (chance) | above chance | cosine over seeds (shuffled) | CL's | s |"
     yield "|---|---:|---:|---:|---:|---:|---:|---:|"
@@ -193,8 +207,22 @@ def cosine(results: list[Result], graph: str, name: str) -> str:
     return f"{found[0]['cosine']:.2f} ({found[0]['shuffled']:.2f})" if found else "–"
 
 
-def value(results: list[Result], seed: int) -> float:
-    return next(float(result["encoder"]) for result in results if result["seed"] == seed)
+def gains(results: list[Result], graph: str) -> list[float]:
+    """Return NCL's accuracy minus CL's for each seed that both have."""
+    cl, ncl = ({r["seed"]: float(r["encoder"]) for r in of(results, graph, name)} for name in ("cl", "ncl"))
+    return [ncl[seed] - cl[seed] for seed in ncl if seed in cl]
+
+
+def difference(graphs: list[list[float]]) -> str:
+    """Return the mean over graphs of each one's mean gain, with its standard error over seeds."""
+    some = [found for found in graphs if found]
+    if not some:
+        return "–"
+    mean = statistics.mean(map(statistics.mean, some))
+    if min(map(len, some)) < 2:
+        return f"{100 * mean:+.2f}"
+    error = math.sqrt(sum(statistics.variance(found) / len(found) for found in some)) / len(some)
+    return f"{100 * mean:+.2f} ± {100 * error:.2f}"
 
 
 def search_tables(out: Path) -> Iterator[str]:
@@ -226,7 +254,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no training after this time")
     arguments = parser.parse_args()
-    changes, views = dict(map(parsed, arguments.set)), {}
+    changes = dict(map(parsed, arguments.set))
+    of_graphs = {graph: {**CHOSEN[graph], **changes} for graph in arguments.graphs}
     with Runs(arguments.jobs, arguments.minutes) as runs:
         if arguments.search or arguments.choose:
             found = arguments.out / "search"
@@ -237,10 +266,9 @@ def main() -> None:
             name = best_setting(finished(found))
             views = {graph: best_views(finished(found), graph) for graph in arguments.graphs}
             print(f"Chosen: {name}; lighter views: {', '.join(graph for graph in views if views[graph])}", flush=True)
-            changes |= SEARCH[name]
+            of_graphs = {graph: {**SEARCH[name], **views[graph], **changes} for graph in arguments.graphs}
         if not arguments.search:
             follow = partial(after, arguments.seeds)
-            of_graphs = {graph: {**changes, **views.get(graph, {})} for graph in arguments.graphs}
             runs.do(trained_or_matched, planned(arguments, of_graphs), arguments.out, follow)
             print("\n".join(tables(arguments.out)))
 

@@ -70,7 +70,7 @@ def _normalised(graph: Graph, weights: Tensor) -> Tensor:
         return weights
     degree = torch.segment_reduce(weights, "sum", offsets=graph.edges.starts.long())
     root = degree.rsqrt()
-    return root[graph.edges.rows] * weights * root[graph.edges.columns.long()]
+    return root[graph.targets] * weights * root[graph.sources]
 
 
 class NodeEncoder(NodeViews):
@@ -91,7 +91,7 @@ class NodeEncoder(NodeViews):
         x = graph.dense_attributes() * attributes
         x = (x * graph.row_scales if self.scaled else x).to(dtype)
         kept = (weights > 0) & ~graph.is_loop
-        ends = torch.stack((graph.edges.columns.long(), graph.edges.rows))[:, kept]
+        ends = torch.stack((graph.sources, graph.targets))[:, kept]
         options = {"edge_weight": weights[kept]} if self.weighted else {}
         return self.module(x, ends, **options)  # type: ignore[no-any-return]
 

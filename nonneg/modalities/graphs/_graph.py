@@ -50,9 +50,24 @@ class Graph(Shared):
         return self.tensors["values"].shape[1] if self.attributes is None else self.attributes.shape[1]
 
     @cached_property
+    def targets(self) -> Tensor:
+        """`(edges,)` int64, the node that each edge leads to."""
+        return self.edges.rows
+
+    @cached_property
+    def sources(self) -> Tensor:
+        """`(edges,)` int64, the node that each edge comes from."""
+        return self.edges.columns.long()
+
+    @cached_property
     def is_loop(self) -> Tensor:
         """`(edges,)` booleans: which edges lead from a node to itself."""
-        return self.edges.rows == self.edges.columns
+        return self.targets == self.sources
+
+    @cached_property
+    def odds(self) -> dict[str, tuple[Tensor, Tensor]]:
+        """How many times as often as the mean each edge and each attribute is dropped, by weighting; views fill it."""
+        return {}
 
     @cached_property
     def loops(self) -> Tensor:
@@ -110,10 +125,19 @@ class GraphNodes:
         graph: the graph.
         digest: a hash of the names of its attributes; empty if they have none.
         attribute_names: their names, or empty.
+        labels: `(nodes,)`, -1 for unlabelled nodes, or None; drawings use them, also those of nodes that are not asked
+            for.
     """
 
-    def __init__(self, graph: Graph, digest: str = "", attribute_names: tuple[str, ...] = ()) -> None:
-        self.graph, self.digest, self.attribute_names = graph, digest, attribute_names
+    def __init__(
+        self, graph: Graph, digest: str = "", attribute_names: tuple[str, ...] = (), labels: Any = None
+    ) -> None:
+        self.graph, self.digest, self.attribute_names, self.labels = graph, digest, attribute_names, labels
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the attributes; numbers if they have none."""
+        return self.attribute_names or tuple(f"attribute_{number}" for number in range(self.graph.width))
 
     def __len__(self) -> int:
         return self.graph.nodes
@@ -199,14 +223,14 @@ def _adjacency(raw: RawGraph, undirected: bool) -> tuple[sp.csr_array, list[str]
     notes = [f"{kind}{', with weights' if is_weighted else ''}"]
     if is_directed:
         notes[0] += ", used in both directions" if undirected else ", used from source to target"
-    for count, found in (
-        (repeated, "repeated edges were merged"),
-        (loops, "edges from a node to itself were left out"),
-        (weightless, "edges of weight 0 were left out"),
-        (isolated, "nodes have no neighbours"),
+    for count, one, several in (
+        (repeated, "repeated edge was merged", "repeated edges were merged"),
+        (loops, "edge from a node to itself was left out", "edges from a node to itself were left out"),
+        (weightless, "edge of weight 0 was left out", "edges of weight 0 were left out"),
+        (isolated, "node has no neighbours", "nodes have no neighbours"),
     ):
         if count:
-            notes.append(f"{count:,} {found}")
+            notes.append(f"{count:,} {one if count == 1 else several}")
     return adjacency, notes
 
 
@@ -216,6 +240,9 @@ def _checked_attributes(raw: RawGraph) -> Any:
     shape = given.shape
     if len(shape) != 2 or shape[0] != raw.nodes or not shape[1]:
         raise InputError(f"{raw.where}: attributes have shape {shape}, expected ({raw.nodes}, 1 or more)")
+    if raw.attribute_names and len(raw.attribute_names) != shape[1]:
+        found = f"attributes have {len(raw.attribute_names):,} names"
+        raise InputError(f"{raw.where}: {found}, expected {shape[1]:,}, one per attribute")
     matrix = sp.csr_array(given, dtype=np.float32)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()  # NaN is not zero

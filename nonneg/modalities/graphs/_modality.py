@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from pydantic import Field
@@ -17,6 +18,7 @@ from nonneg.modalities._modality import Modality, register
 from nonneg.modalities._random import uniform
 from nonneg.modalities._source import SomeRows, Source
 from nonneg.modalities._splits import require_train, unique_ids
+from nonneg.modalities.graphs._apart import attributes_apart
 from nonneg.modalities.graphs._encoders import build_encoder, check_encoder
 from nonneg.modalities.graphs._graph import Graph, GraphNodes, cleaned
 from nonneg.modalities.graphs._preview import Drawer
@@ -36,6 +38,7 @@ class Nodes(Modality):
 
     name: ClassVar[str] = "nodes"
     kind: ClassVar[str] = "nodes"
+    legend: ClassVar[str] = "A node and its neighbours, coloured by label (grey: none); below, its attributes."
 
     width: Annotated[int, Field(ge=1, le=2**16)] = 256
     """Width of every layer of the encoder, and of its output."""
@@ -68,7 +71,7 @@ class Nodes(Modality):
         require_train(split, raw.where)
         graph, notes = cleaned(raw, self.undirected)
         names = raw.attribute_names or (STRUCTURAL_NAMES if raw.attributes is None else ())
-        samples = GraphNodes(graph, _digest(raw.attribute_names), names)
+        samples = GraphNodes(graph, _digest(raw.attribute_names), names, raw.labels)
         self._check_attributes(samples, raw.where)
         ids = unique_ids(raw.ids)
         factors, factor_names = ({name: both[i] for name, both in raw.factors.items()} for i in (0, 1))
@@ -96,6 +99,10 @@ class Nodes(Modality):
         sizes = max(1, self.attributes), self.width, self.layers, self.scaled, self.batch_norm
         return build_encoder(name, *sizes), self.width, {}
 
+    def step_paths(self, encoder: str) -> tuple[str, ...]:
+        # Products with sparse matrices are not compiled. Other encoders, and samplers, take edges of varying number.
+        return ("record", "off") if encoder == "gcn" and not self.neighbours else ("off",)
+
     def draw_views(
         self, batch: dict[str, Any], samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype
     ) -> dict[str, Any]:
@@ -121,14 +128,8 @@ class Nodes(Modality):
 
     def preview(self, source: Source, rows: range) -> dict[str, Any]:
         """Return a drawing of each node's neighbourhood, and the names of its attributes as words."""
-        samples, labels, nodes = source.samples, source.labels, np.arange(len(source))
-        while isinstance(samples, SomeRows):
-            # Only the labels of the nodes in the source are known.
-            samples, nodes = samples.whole, samples.rows[nodes]
-        if labels is not None:
-            labels, known = np.full(len(samples), -1), labels
-            labels[nodes] = known
-        drawer = Drawer(samples, labels)
+        samples, nodes = _whole_and_rows(source)
+        drawer = Drawer(samples)
         chosen = nodes[rows.start : rows.stop].tolist()
         return {
             "media": [drawer.picture(node) for node in chosen],
@@ -140,9 +141,7 @@ class Nodes(Modality):
 
         By chance, if edges led anywhere, it would be the share of all ends of edges that lie at these nodes.
         """
-        samples, nodes = source.samples, np.arange(len(source))
-        while isinstance(samples, SomeRows):
-            samples, nodes = samples.whole, samples.rows[nodes]
+        samples, nodes = _whole_and_rows(source)
         edges = samples.graph.edges
         parts = np.ones(len(edges.columns), np.float32), edges.columns.numpy(), edges.starts.numpy()
         links = sp.csr_array(parts, shape=edges.shape)[nodes][:, nodes]
@@ -157,6 +156,14 @@ class Nodes(Modality):
         chance = ends / max(1.0, degree.sum())
         return {"edges that stay inside": {"values": share.round(4).tolist(), "chance": chance.round(4).tolist()}}
 
+    def feature_terms(self, source: Source, codes: Any) -> dict[str, list[list[tuple[str, float, float]]]]:
+        """Return the attributes that set the nodes of each feature apart: those above their mean on more of its nodes.
+
+        An attribute of 0 and 1 is above its mean where it is 1.
+        """
+        samples, nodes = _whole_and_rows(source)
+        return {"attributes": attributes_apart(samples.graph, nodes, codes, samples.names)}
+
     def with_light_views(self) -> Self:
         """Use the graph itself: a probe sees what `embed` returns."""
         return replace(self, views=ViewConfig(drop_edges=(0.0,), mask_attributes=(0.0,)))
@@ -168,6 +175,14 @@ class Nodes(Modality):
             raise InputError(f"{where} has {found:,} attributes, expected {self.attributes:,}, as in the model")
         if self.attribute_digest and samples.digest and samples.digest != self.attribute_digest:
             raise InputError(f"{where} has attributes of other names or in another order than the model's data")
+
+
+def _whole_and_rows(source: Source) -> tuple[GraphNodes, npt.NDArray[np.int64]]:
+    """Return all nodes of the graph, and which of them the source holds."""
+    samples, nodes = source.samples, np.arange(len(source))
+    while isinstance(samples, SomeRows):
+        samples, nodes = samples.whole, samples.rows[nodes]
+    return samples, nodes
 
 
 def _whole(samples: Any) -> Any:

@@ -14,7 +14,7 @@ from nonneg.modalities.graphs._graph import Graph, GraphNodes
 with needs_extra("images", "a picture of a graph"):
     from PIL import Image, ImageDraw
 
-_SIDE, _SCALE = 96, 2  # pixels; drawn larger and reduced, which smooths lines
+_SIDE, _SCALE = 160, 2  # pixels; drawn larger and reduced, which smooths lines
 _MOST_NEIGHBOURS = 24
 _MOST_WORDS = 40
 _MOST_NODES, _LAYOUT_STEPS = 100, 60
@@ -27,13 +27,11 @@ class Drawer:
     """Draws neighbourhoods: a node in the centre, its neighbours around it, and the edges between all of them.
 
     Args:
-        samples: the nodes.
-        labels: `(nodes,)`, which decide the colours, or None.
+        samples: the nodes; their labels decide the colours.
     """
 
-    def __init__(self, samples: GraphNodes, labels: npt.NDArray[np.int64] | None) -> None:
-        width = range(samples.graph.width)
-        self.labels, self.names = labels, samples.attribute_names or tuple(f"attribute_{each}" for each in width)
+    def __init__(self, samples: GraphNodes) -> None:
+        self.labels, self.names = samples.labels, samples.names
         edges, attributes = samples.graph.edges, samples.graph.attributes
         self.starts, self.columns = edges.starts.numpy(), edges.columns.numpy()
         self.values = samples.graph.tensors["values"].numpy()
@@ -125,11 +123,12 @@ def _places(count: int, ends: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         size = np.maximum(np.linalg.norm(force, axis=1, keepdims=True), 1e-9)
         place = place + force / size * np.minimum(size, step)
     place -= place.min(0)
-    result: npt.NDArray[np.float64] = place / max(float(place.max()), 1e-9)
+    place /= max(float(place.max()), 1e-9)
+    result: npt.NDArray[np.float64] = place + (1 - place.max(0)) / 2  # in the middle
     return result
 
 
 def _png(image: Image.Image) -> bytes:
     stored = io.BytesIO()
-    image.resize((_SIDE, _SIDE), Image.Resampling.BOX).quantize(64).save(stored, "PNG")
+    image.reduce(_SCALE).quantize(64, Image.Quantize.FASTOCTREE).save(stored, "PNG")
     return stored.getvalue()

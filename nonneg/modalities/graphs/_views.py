@@ -59,7 +59,7 @@ def draw_views(
     for view in range(count):
         dropped = drawn_edges[view] < _rates(config.drop_edges, view, edge_odds)
         if any(config.drop_nodes):
-            ends = torch.stack((graph.edges.rows[edges], graph.edges.columns[edges].long()))
+            ends = torch.stack((graph.targets[edges], graph.sources[edges]))
             drawn = uniform(1, seed, epoch, ends.flatten(), _NODES + view).view(2, -1)
             dropped |= (drawn < _rates(config.drop_nodes, view, 1.0)).any(0)
         masked = drawn_attributes[view] < _rates(config.mask_attributes, view, attribute_odds)
@@ -91,10 +91,13 @@ def _odds(graph: Graph, weighting: str) -> tuple[Tensor | float, Tensor | float]
     """Return how many times as often as the mean each edge and each attribute is dropped."""
     if weighting == "uniform":
         return 1.0, 1.0
-    central = graph.centrality(weighting)
-    ends = central.log()[graph.edges.rows] + central.log()[graph.edges.columns.long()]
-    used = graph.attribute_use(central)
-    return _relative(ends / 2, ~graph.is_loop), _relative(used.clamp(min=used[used > 0].min()).log(), used > 0)
+    if weighting not in graph.odds:  # the same in every step
+        central = graph.centrality(weighting)
+        ends = central.log()[graph.targets] + central.log()[graph.sources]
+        used = graph.attribute_use(central)
+        of_attributes = _relative(used.clamp(min=used[used > 0].min()).log(), used > 0)
+        graph.odds[weighting] = _relative(ends / 2, ~graph.is_loop), of_attributes
+    return graph.odds[weighting]
 
 
 def _relative(scores: Tensor, counted: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ class Graphs(Modality):
 
     name: ClassVar[str] = "graphs"
     kind: ClassVar[str] = "graphs"
+    legend: ClassVar[str] = "The colour of a node is its largest attribute."
 
     width: Annotated[int, Field(ge=1, le=2**16)] = 128
     """Width of every layer of the encoder, and of its output."""
@@ -74,6 +75,9 @@ class Graphs(Modality):
     def encoder(self, name: str, saved: Mapping[str, Any] | None = None) -> tuple[nn.Module, int, dict[str, Any]]:
         sizes = max(1, self.attributes), self.width, self.layers, self.scaled, self.batch_norm
         return Pooled(build_encoder(name, *sizes, joined=True), self.pooling), self.width, {}
+
+    def step_paths(self, encoder: str) -> tuple[str, ...]:
+        return ("off",)  # batches of graphs differ in size
 
     def draw_views(
         self, batch: dict[str, Any], samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype

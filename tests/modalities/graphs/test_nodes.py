@@ -122,7 +122,7 @@ def test_a_node_is_shown_by_its_neighbourhood_and_its_words(graph_file, communit
     source = Nodes().open(str(graph_file(attr_names=names)))
     shown = Nodes().preview(source, range(3, 6))
     with Image.open(io.BytesIO(shown["media"][0])) as image:
-        assert image.size == (96, 96)
+        assert image.size == (160, 160)
     assert shown["texts"][0].split(", ") == [f"word{i}" for i in np.flatnonzero(communities[1].toarray()[3])]
     assert Nodes().preview(source.take([9, 3]), range(1, 2))["texts"] == shown["texts"][:1]
 
@@ -224,6 +224,46 @@ def test_features_know_how_many_edges_stay_among_their_nodes():
     (found,) = Nodes().feature_figures(source, codes).values()
     assert found["values"] == pytest.approx([6 / 7, 0, 6 / 7], abs=1e-4)
     assert found["chance"] == pytest.approx([7 / 14, 3 / 14, 7 / 14], abs=1e-4)
+
+
+@pytest.mark.parametrize("is_dense", [False, True], ids=["sparse", "dense"])
+def test_features_know_the_attributes_that_set_their_nodes_apart(is_dense, communities):
+    adjacency, words, labels, _ = communities
+    ends = np.stack(adjacency.nonzero())
+    # Of a dense attribute counts whether it is above its mean, whatever its scale.
+    attributes = 7 + 3 * words.toarray() if is_dense else words
+    names = tuple(f"word {number}" for number in range(40))
+    raw = RawGraph("words", "words", 90, ends, attributes=attributes, attribute_names=names)
+    source = Nodes().open(raw)
+    codes = np.eye(3, dtype=np.float32)[labels][:, [2, 0]]
+    codes = np.hstack((codes, np.zeros((90, 1), np.float32), np.ones((90, 1), np.float32)))
+    for rows in (np.arange(90), np.arange(0, 90, 2)):
+        (found,) = Nodes().feature_terms(source.take(rows), codes[rows]).values()
+        used = words.toarray()[rows] > 0
+        shares, overall = used[labels[rows] == 2].mean(0), used.mean(0)
+        apart = [share - of_all for _, share, of_all in found[0]]
+        assert apart == pytest.approx(np.sort(shares - overall)[::-1][:8], abs=2e-4)
+        for name, share, of_all in found[0]:
+            place = names.index(name)
+            assert (share, of_all) == pytest.approx((shares[place], overall[place]), abs=1e-4)
+        assert found[2] == found[3] == []  # never active, and active everywhere
+
+
+def test_pictures_colour_neighbours_by_their_labels_even_if_these_are_in_another_split(graph_file):
+    modality = Nodes()
+    source = modality.open(graph_file())
+    whole, part = modality.preview(source, range(3, 4)), modality.preview(source.take([3]), range(1))
+    assert whole == part
+    bare = modality.open(graph_file("bare.npz", labels=None))
+    assert whole["media"] != modality.preview(bare, range(3, 4))["media"]
+
+
+def test_the_page_of_a_feature_shows_its_attributes_and_that_of_a_node_a_legend(run, graph_file):
+    features = nonneg.load(run).embed(str(graph_file()))
+    terms = features.provenance["feature_terms"]["attributes"]
+    (shown,) = open_explorer([features.with_columns([3, 1])]).feature(0, 0).terms
+    assert [(each.term, each.share, each.overall) for each in shown.terms] == [tuple(term) for term in terms[3]]
+    assert features.legend and open_explorer([features]).overview().sets[0].legend == features.legend
 
 
 def test_the_page_of_a_feature_shows_its_edges(run, graph_file):

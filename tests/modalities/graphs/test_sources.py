@@ -108,7 +108,7 @@ def test_edges_lead_both_ways_unless_told_otherwise():
 def test_what_is_unusual_about_edges_is_reported():
     source = opened([(0, 1), (0, 1), (2, 2), (1, 0)], nodes=4)
     notes = " ".join(source.notes)
-    assert "1 repeated" in notes and "1 edges from a node to itself" in notes and "2 nodes have no neighbours" in notes
+    assert "1 repeated" in notes and "1 edge from a node to itself" in notes and "2 nodes have no neighbours" in notes
     assert "undirected" in notes and adjacency(source)[0, 1] == 1
     assert "directed edges, used in both directions" in " ".join(opened([(0, 1), (1, 2)]).notes)
 
@@ -222,6 +222,18 @@ def test_a_data_object_gives_a_graph():
     assert len(source) == 3 and source.labels.tolist() == [0, 1, 1] and source.split.tolist() == [0, 1, 2]
     with pytest.raises(InputError, match="edge_index"):
         Nodes().open(data.Data(x=x))
+
+
+@pytest.mark.parametrize("name", ["graph.pkl", "ind.cora.graph", "graph.bin"])
+def test_a_file_that_is_a_pickle_is_refused_and_the_conversion_named(name, tmp_path):
+    (tmp_path / name).write_bytes(pickle.dumps({0: [1]}))
+    with pytest.raises(InputError, match=rf"{name} .*pickled.*examples/convert_graphs\.py"):
+        Nodes().open(tmp_path / name)
+
+
+def test_names_of_attributes_of_another_number_are_an_error(graph_file):
+    with pytest.raises(InputError, match=r"attributes have 3 names, expected 40"):
+        Nodes().open(graph_file(attr_names=np.array(["a", "b", "c"])))
 
 
 # Conversion of pickles

@@ -15,6 +15,11 @@ from nonneg.messages import one_line
 from nonneg.modalities.graphs._raw import RawGraph
 
 _PARTS = ("data", "indices", "indptr", "shape")
+PICKLED = (
+    "holds pickled objects, which can run any code and are not read, expected plain arrays; examples/convert_graphs.py"
+    " converts such files"
+)
+"""What is wrong with a file of pickles."""
 _MASKS = ("train_mask", "val_mask", "test_mask")
 
 
@@ -56,10 +61,7 @@ def _arrays(path: Path) -> Mapping[str, Any]:
         raise
     except Exception as error:  # damaged files make NumPy and zipfile raise nearly anything
         if "allow_pickle" in str(error):
-            raise InputError(
-                f"{path} holds pickled objects, which can run any code and are not read, expected plain arrays;"
-                " examples/convert_graphs.py converts such files"
-            ) from error
+            raise InputError(f"{path} {PICKLED}") from error
         raise InputError(f"{path} is damaged or not a plain NumPy file: {one_line(error)}") from error
     if missing := [f"adj_{part}" for part in _PARTS if f"adj_{part}" not in found]:
         held = ", ".join(sorted(found)) or "nothing"

@@ -12,13 +12,14 @@ from nonneg.modalities.graphs.sources._generated import citations
 from nonneg.modalities.graphs.sources._geometric import from_geometric, is_geometric
 from nonneg.modalities.graphs.sources._many import from_geometric_graphs, from_text, from_tu, tu_prefix
 from nonneg.modalities.graphs.sources._motifs import motifs
-from nonneg.modalities.graphs.sources._npz import from_npz
+from nonneg.modalities.graphs.sources._npz import PICKLED, from_npz
 from nonneg.modalities.graphs.sources._tables import SUFFIXES, from_tables, table_in
 
 _ACCEPTED = (
     "an .npz of plain arrays (adj_data, adj_indices, adj_indptr, …), a table of edges (.csv or .parquet), or a folder"
     " with the tables edges and nodes"
 )
+_PICKLED = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))  # how pickles begin
 _CORA = Path(__file__).parent / "cora" / "cora.npz"
 _BUNDLED: dict[str, Callable[[], RawGraph]] = {"citations": citations, "cora": lambda: from_npz(_CORA)}
 _MANY_ACCEPTED = "a folder of the TU collection (NAME_A.txt, NAME_graph_indicator.txt, …) or a .txt as in pytorch_DGCNN"
@@ -61,7 +62,10 @@ def open_graph(data: Any) -> RawGraph:
         return from_npz(path)
     if path.suffix.lower() in SUFFIXES:
         return from_tables(path, path, None)
-    raise InputError(f"{path} has the suffix {path.suffix!r}, expected {_ACCEPTED}")
+    if _is_pickle(path):
+        raise InputError(f"{path} {PICKLED}")
+    hint = "; the recipe graphs reads many graphs from a .txt" if path.suffix.lower() == ".txt" else ""
+    raise InputError(f"{path} has the suffix {path.suffix!r}, expected {_ACCEPTED}{hint}")
 
 
 def open_graphs(data: Any) -> RawGraphs:
@@ -93,6 +97,14 @@ def open_graphs(data: Any) -> RawGraphs:
     if path.suffix.lower() == ".txt" and path.is_file():
         return from_text(path)
     raise InputError(f"{path} does not hold many graphs, expected {_MANY_ACCEPTED}")
+
+
+def _is_pickle(path: Path) -> bool:
+    """Whether a file looks like a pickle, or like a part of Planetoid's data, whose old pickles begin like text."""
+    with read_errors_as_input_errors(path), path.open("rb") as file:
+        start = file.read(2)
+    is_named_so = path.suffix.lower() in (".pkl", ".pickle") or path.name.startswith("ind.")
+    return is_named_so or start in _PICKLED
 
 
 def _existing(data: Any, expected: str) -> Path:

@@ -29,16 +29,18 @@ def views(texts: Sequence[str], delete: float, epochs: int, seed: int) -> dict[s
     return pairs
 
 
-def model_of(kind: str, minilm: str, features: int, active: int, length: int) -> tuple[Any, Any, Any, Any]:
+def model_of(kind: str, minilm: str, features: int, active: int, length: int, frozen: bool) -> tuple[Any, ...]:
     """Return a model, its loss, and the classes of its trainer and of the trainer's settings.
 
     The dense one has MultipleNegativesRankingLoss; the sparse one a sparse autoencoder of `features`, of which `active`
-    are kept, with CSRLoss.
+    are kept, with CSRLoss. `frozen` keeps MiniLM's weights.
     """
     import sentence_transformers as library
 
-    dense = library.SentenceTransformer(minilm)
+    # The weights are stored in float16, but trained in float32, as ours are.
+    dense = library.SentenceTransformer(minilm, model_kwargs={"dtype": torch.float32})
     dense.max_seq_length = length
+    dense.requires_grad_(not frozen)
     if kind == "dense":
         from sentence_transformers.sentence_transformer import losses as dense_losses
 
@@ -47,23 +49,38 @@ def model_of(kind: str, minilm: str, features: int, active: int, length: int) ->
     from sentence_transformers.sparse_encoder import losses
     from sentence_transformers.sparse_encoder.modules import SparseAutoEncoder
 
-    coder = SparseAutoEncoder(dense.get_embedding_dimension(), hidden_dim=features, k=active)
+    few = min(512, features // 2)  # 512 is the library's default
+    coder = SparseAutoEncoder(dense.get_embedding_dimension(), hidden_dim=features, k=active, k_aux=few)
     sparse = library.SparseEncoder(modules=[dense[0], dense[1], coder])
     sparse.max_seq_length = length
     return sparse, losses.CSRLoss(sparse), library.SparseEncoderTrainer, library.SparseEncoderTrainingArguments
 
 
+def in_order(dataset: Any, **options: Any) -> Any:
+    """Return batches of pairs in the order given."""
+    from sentence_transformers.base.sampler import DefaultBatchSampler
+    from torch.utils.data import SequentialSampler
+
+    return DefaultBatchSampler(SequentialSampler(dataset), **options)
+
+
 def trained(
     kind: str, minilm: Path, pairs: dict[str, list[str]], out: Path, settings: dict[str, Any], batch_size: int = 256
 ) -> tuple[Any, list[float]]:
-    """Train on pairs in the order given; return the model and the time at the end of each step."""
+    """Train on pairs in the order given; return the model and the time at the end of each step.
+
+    `lr` is the learning rate, and `encoder_lr` that of MiniLM as a multiple of it, 0 to keep its weights: the sparse
+    autoencoder starts from random weights.
+    """
     from datasets import Dataset, disable_progress_bars
     from transformers import TrainerCallback
 
     disable_progress_bars()
     torch.manual_seed(settings["seed"])
     own = settings["features"], settings["active"], settings["length"]
-    model, loss, trainer, arguments = model_of(kind, str(minilm), *own)
+    multiple = settings.get("encoder_lr", 1.0)
+    model, loss, trainer, arguments = model_of(kind, str(minilm), *own, frozen=not multiple)
+    rates = {r"model\.2\.": settings["lr"]} if kind == "sparse" else {}
     ends: list[float] = []
 
     class Clock(TrainerCallback):  # type: ignore[misc]
@@ -74,7 +91,9 @@ def trained(
         output_dir=str(out),
         num_train_epochs=1,
         per_device_train_batch_size=batch_size,
-        learning_rate=settings["lr"],
+        learning_rate=settings["lr"] * (multiple or 1.0),
+        learning_rate_mapping=rates,
+        batch_sampler=in_order,  # a batch never holds a text twice, as in ours
         warmup_steps=len(pairs["anchor"]) // batch_size // 10,
         lr_scheduler_type="cosine",
         bf16=torch.cuda.is_available(),

@@ -2,25 +2,28 @@
 
     python -m benchmarks.text_speed --data FOLDER --out results
 
-Each row runs in a process of its own, alone, and takes the median over the second half of its steps. A sentence is one
-text with its two views. `compared` rows have the same texts, encoder, batch and precision; `cached` and `uncached` rows
-have batches of 4,096 texts of 32 tokens.
+All rows run one after the other in one process, and each takes the median over the second half of its steps. A sentence
+is one text with its two views. `peer` and `compared` rows have the same texts, encoder, batch and precision; `cached`
+and `uncached` rows have batches of 4,096 texts of 32 tokens. Rows that are divided by each other alternate, so that
+another program on the machine slows down both.
 """
 
 import argparse
+import gc
 import itertools
 import json
+import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks import text_peers
+from benchmarks.hardware import described
 from benchmarks.text_data import divided
 from benchmarks.text_runs import configured
 from nonneg.errors import InputError
@@ -31,44 +34,48 @@ from nonneg.training import TrainConfig, train
 WIDE = {"features": 4096, "share": 0.015, "temperature": 0.2, "first_dense_weight": 0.5}
 LARGE, TOKENS = 4096, 32
 ROWS: dict[str, dict[str, Any]] = {
-    "compared-peer": {"peer": True},
+    "peer": {"peer": True},
     "compared-eager": {"compile": "off"},
-    "compared": {"compile": "auto"},
-    "compared-peer-again": {"peer": True},
+    "peer-again": {"peer": True},
+    "compared-eager-again": {"compile": "off"},
     "uncached": {"compile": "off", "large": True},
-    "cached": {"compile": "off", "large": True, "encode_rows": 512},
-    "cached-compiled": {"compile": "auto", "large": True, "encode_rows": 512},
-    "uncached-compiled": {"compile": "auto", "large": True},
+    "cached-1024": {"compile": "off", "large": True, "encode_rows": 1024},
+    "cached-512": {"compile": "off", "large": True, "encode_rows": 512},
+    "uncached-again": {"compile": "off", "large": True},
+    "cached-1024-again": {"compile": "off", "large": True, "encode_rows": 1024},
+    "compared-compiled": {"compile": "auto"},
+    "peer-third": {"peer": True},
 }
 
 
 def main() -> None:
-    """Measure each row that has no result, in its own process."""
+    """Measure each row that has no result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--rows", nargs="+", default=list(ROWS))
+    parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=list(ROWS))
     parser.add_argument("--minutes", type=float, default=1e6, help="after which no further row begins")
     parser.add_argument("--steps", type=int, default=120, help="steps per row; a quarter of them for large batches")
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--large", type=int, default=LARGE)
-    parser.add_argument("--here", action="store_true", help="measure in this process")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
+    os.environ["TOKENIZERS_PARALLELISM"] = "true"  # sentence-transformers tokenises on all cores, as by default
     until = time.monotonic() + 60 * args.minutes
     for name in args.rows:
         path = args.out / f"speed-{name}.json"
-        if args.here:
+        if path.exists() or time.monotonic() > until:
+            continue
+        start = time.monotonic()
+        try:
             found = measured(name, args)
-            path.write_text(json.dumps({"part": "speed", "name": name, **found}))
-            print(name, found, flush=True)
-        elif not path.exists() and time.monotonic() < until:
-            command = [sys.executable, "-m", "benchmarks.text_speed", *sys.argv[1:], "--here", "--rows", name]
-            # One that cannot run must not take the others' time.
-            try:
-                subprocess.run(command, check=False, timeout=until - time.monotonic() + 40)
-            except subprocess.TimeoutExpired:
-                print(f"{name}: no time left", flush=True)
+        except Exception:  # one that cannot run must not stop the others
+            path.with_suffix(".error").write_text(traceback.format_exc())
+            print(f"{name}: failed: {traceback.format_exc(limit=-1)}", flush=True)
+            continue
+        path.write_text(json.dumps({"part": "speed", "name": name, **found}))
+        print(f"{name}: {found}, {time.monotonic() - start:.0f} s", flush=True)
+    print(described())
 
 
 def measured(name: str, args: argparse.Namespace) -> dict[str, Any]:
@@ -85,7 +92,9 @@ def measured(name: str, args: argparse.Namespace) -> dict[str, Any]:
     per_epoch = max(1, steps // 6)
     lines = list(itertools.islice(itertools.cycle(lines), per_epoch * batch_size))
     peak = {}
+    gc.collect()
     if torch.cuda.is_available():
+        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     if row.pop("peer", False):
         speed = peer_speed(lines, args.data, batch_size, steps)

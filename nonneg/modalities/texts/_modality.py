@@ -19,7 +19,7 @@ from nonneg.modalities.texts._sentence_files import sentence_files
 from nonneg.modalities.texts._tokenizer import Tokenizer, fit_tokenizer
 from nonneg.modalities.texts._views import ViewConfig, dropout_masks, token_views
 from nonneg.modalities.texts.encoders import PREFIX, PooledTexts, Pooling, Transformer, pretrained_encoder
-from nonneg.modalities.texts.sources import Columns, ListTable, open_texts
+from nonneg.modalities.texts.sources import Columns, ListTable, fault_of, open_texts
 
 TRANSFORMER = "transformer"
 TOKENS, RELATED = "tokens", "related"  # of a batch of texts with partners
@@ -100,7 +100,10 @@ class Texts(Modality):
         skip = self.skip_broken if skip_broken is None else skip_broken
         # Outside training, labels and partners are welcome but not needed.
         needed = self.tokenizer is None
-        return self._tokenised(open_texts(data, split, columns, skip_broken=skip, need_columns=needed))
+        source = open_texts(data, split, columns, skip_broken=skip, need_columns=needed)
+        if needed and len(source) > 1 and len({*source.samples.texts, *(source.samples.pairs or ())}) == 1:
+            raise InputError(f"{source.name}: all {len(source):,} texts are the same, expected different ones")
+        return self._tokenised(source)
 
     def open_column(
         self, values: Sequence[Any], where: str, folder: Path, *, skip_broken: bool = False, progress: bool = True
@@ -113,7 +116,8 @@ class Texts(Modality):
         rows = np.full(len(values), -1)
         rows[[int(id) for id in opened.ids]] = [first[text] for text in texts.texts]
         ids = tuple(f"text-{number:06d}" for number in range(len(first)))
-        return self._tokenised(Source(where, TextRows(list(first)), ids, skipped=opened.skipped)), rows
+        skipped = tuple(f"row {name}" for name in opened.skipped)  # a number and what is wrong with it
+        return self._tokenised(Source(where, TextRows(list(first)), ids, skipped=skipped)), rows
 
     def fitted(self, source: Source) -> Self:
         """Return a copy that can fit a tokenizer on these texts, if the encoder needs one."""
@@ -183,6 +187,8 @@ class Texts(Modality):
     def read(self, sample: str | bytes) -> Source:
         """Return a source of one text."""
         text = sample.decode("utf-8", "replace") if isinstance(sample, bytes) else sample
+        if fault := fault_of(text):
+            raise InputError(f"the text {fault}, expected at least one word")
         return self._tokenised(open_texts([text]))
 
     def preview(self, source: Source, rows: range) -> dict[str, Any]:

@@ -52,6 +52,11 @@ class TextRows:
         return self._tokens.padded(np.arange(len(self))[rows], self.width)
 
     @property
+    def is_uniform(self) -> bool:
+        """Whether there are tokens: all texts are padded to the same length."""
+        return self.tokens is not None
+
+    @property
     def _tokens(self) -> Tokens:
         if self.tokens is None:
             raise InputError("the texts have no tokens yet, expected an encoder of texts by name, such as transformer")

@@ -11,7 +11,7 @@ from nonneg.modalities._random import uniform
 from nonneg.validation import check_fields
 
 Share = Annotated[float, Field(ge=0, lt=1)]
-_DROPOUT = 2**17  # the stream of random numbers for dropout; those of views have small numbers
+_DROPOUT, _DELETED = 2**17, 2**18  # streams of random numbers; those of views have small numbers
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,16 @@ class ViewConfig:
     """Keep a random run of neighbouring tokens: the smallest share of the text; with 1 there is no crop."""
     delete: Share = 0.0
     """Probability that a token is deleted."""
+    delete_most: Share = 0.0
+    """Above `delete`: each view has its own probability, drawn between the two, and so keeps few or many tokens."""
     mask: Share = 0.0
     """Probability that a token is replaced by [MASK]."""
 
     def __post_init__(self) -> None:
         check_fields(self, "views.")
+
+
+_UNCHANGED = ViewConfig()  # made once: the compiler would follow its checks
 
 
 def token_views(
@@ -62,7 +67,7 @@ def token_views(
         >>> token_views(tokens, one, one, ViewConfig(), 0, 0).tolist()
         [[3, 4, 5, -1]]
     """
-    if config == ViewConfig():
+    if config == _UNCHANGED:
         return tokens
     # Two numbers per position after the first two: they stay the same whatever the longest text of the data is.
     numbers = uniform(2 + 2 * tokens.shape[1], seed, epoch, samples, view)
@@ -74,7 +79,10 @@ def token_views(
     kept_size = (least + numbers[:, :1] * (size - least + 1)).floor().clamp(max=size)
     start = (numbers[:, 1:2] * (size - kept_size + 1)).floor()
     in_crop = is_content & (place >= start) & (place < start + kept_size)
-    kept = in_crop & (numbers[:, 2::2] >= config.delete)
+    delete: Tensor | float = config.delete
+    if config.delete_most > delete:
+        delete = delete + (config.delete_most - delete) * uniform(1, seed, epoch, samples, view + _DELETED)
+    kept = in_crop & (numbers[:, 2::2] >= delete)
     # If all would be deleted, the first token of the crop stays.
     kept = kept | (in_crop & (place == start) & ~kept.any(1, keepdim=True))
     if mask is not None:

@@ -146,19 +146,39 @@ def test_a_folder_of_sentence_transformers_decides_the_pooling(folder, tmp_path)
         train(config(place), tmp_path / "other", source=TEXTS, progress=False)
 
 
-def test_code_in_a_model_folder_is_never_run(folder, tmp_path):
-    place = tmp_path / "evil"
+def copied(folder, place):
     place.mkdir()
     for file in folder.iterdir():
         (place / file.name).write_bytes(file.read_bytes())
-    ran = tmp_path / "ran"
+    return place
+
+
+@pytest.mark.parametrize("kind", ["evil", "bert"])
+def test_a_model_folder_with_code_is_refused_and_its_code_never_run(folder, tmp_path, kind):
+    place, ran = copied(folder, tmp_path / "theirs"), tmp_path / "ran"
     (place / "evil.py").write_text(f"open({str(ran)!r}, 'w')\nEvil = None\n")
     settings = json.loads((place / "config.json").read_text())
     code = {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil", "AutoTokenizer": ["evil.Evil", "evil.Evil"]}
-    (place / "config.json").write_text(json.dumps({**settings, "auto_map": code, "model_type": "evil"}))
-    with pytest.raises(InputError, match="evil"):
+    (place / "config.json").write_text(json.dumps({**settings, "auto_map": code, "model_type": kind}))
+    with pytest.raises(InputError, match="code of its own, which is never run"):
         train(config(place), tmp_path / "run", source=TEXTS, progress=False)
     assert not ran.exists() and not (tmp_path / "run").exists()
+
+
+def test_a_model_folder_without_its_tokenizer_is_an_error(folder, tmp_path):
+    place = copied(folder, tmp_path / "without")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (place / name).unlink()
+    with pytest.raises(InputError, match="tokenizer is missing"):
+        train(config(place), tmp_path / "run", source=TEXTS, progress=False)
+
+
+def test_weights_that_lack_a_layer_are_an_error(folder, tmp_path):
+    place = copied(folder, tmp_path / "shallow")
+    settings = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps({**settings, "num_hidden_layers": 2}))
+    with pytest.raises(InputError, match=r"weights lack 16 .*bert, such as encoder\.layer\.1"):
+        train(config(place), tmp_path / "run", source=TEXTS, progress=False)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from nonneg.errors import InputError
 from nonneg.modalities import UndividedError
-from nonneg.modalities.texts import open_texts
+from nonneg.modalities.texts import Texts, open_texts
 from nonneg.modalities.texts.sources import Columns
 
 TEXTS = ["A fox, they say", "schöne Grüße", "我的卡还没有到", "line\nbreak"]
@@ -127,6 +127,25 @@ def test_texts_that_are_alone_in_their_group_are_counted():
 def test_a_missing_column_and_groups_of_one_are_errors(tables, columns, message):
     with pytest.raises(InputError, match=message):
         open_texts(f"{tables}/t.csv:text", columns=columns)
+
+
+@pytest.mark.parametrize("groups", ["aaaa", "abcd"])
+def test_groups_that_nothing_can_be_learnt_from_are_an_error_in_training_alone(groups):
+    data, columns = {"text": ["k", "l", "m", "n"], "picture": list(groups)}, Columns(groups="picture")
+    with pytest.raises(InputError, match=r"picture: .*group"):
+        open_texts(data, columns=columns)
+    assert open_texts(data, columns=columns, need_columns=False).notes == ()
+
+
+def test_training_on_copies_of_one_text_is_an_error():
+    with pytest.raises(InputError, match="all 9 texts are the same"):
+        Texts().open(["same"] * 9)
+
+
+@pytest.mark.parametrize(("text", "fault"), [("", "empty"), (" ", "blank"), ("a\0b", "NUL")])
+def test_a_typed_text_that_is_broken_is_an_error(text, fault):
+    with pytest.raises(InputError, match=f"the text .*{fault}"):
+        Texts().read(text)
 
 
 def test_a_missing_column_is_a_note_where_it_is_not_needed(tables):

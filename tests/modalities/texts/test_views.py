@@ -67,6 +67,14 @@ def test_shares_of_deleted_and_hidden_tokens_are_as_given():
     assert (hidden == 1).float().mean() == pytest.approx(0.3, abs=0.01) and (hidden >= 0).all()
 
 
+def test_views_can_keep_different_shares_of_their_tokens():
+    tokens, samples = torch.arange(20).repeat(1000, 1), torch.arange(1000)
+    config = ViewConfig(delete=0.1, delete_most=0.9)
+    kept = lengths(drawn(tokens, samples, config)).float() / 20
+    assert kept.mean() == pytest.approx(0.5, abs=0.02) and kept.min() < 0.15 and kept.max() > 0.95
+    assert torch.equal(drawn(tokens, samples, config)[3:4], drawn(tokens[3:4], samples[3:4], config))
+
+
 def test_special_tokens_are_always_kept():
     tokens = torch.tensor([[2, 10, 11, 12, 3, -1]]).repeat(200, 1)
     view = drawn(tokens, torch.arange(200), ViewConfig(crop_least=0.2, delete=0.8, mask=0.5), special=(2, 3), mask=1)

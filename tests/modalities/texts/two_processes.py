@@ -32,7 +32,7 @@ def config(encode_rows: int = 0, **changes) -> TrainConfig:
     )
 
 
-RUNS = {"texts": config(), "pairs": config(pairs="title"), "groups": config(groups="group"), "cached": config(5)}
+RUNS = {"texts": config(), "pairs": config(pairs="title"), "groups": config(groups="group"), "cached": config(6)}
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")

@@ -18,6 +18,7 @@ from nonneg.modalities.texts.encoders._adapters import add_adapters, merge_adapt
 from nonneg.modalities.texts.encoders._transformer import Pooling, in_order_of_length, pooled
 
 PREFIX = "transformers:"
+_OWN_CODE = "it comes with code of its own, which is never run; expected an architecture of transformers itself"
 _POOLINGS: dict[str, Pooling] = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_cls_token": "cls",
@@ -98,13 +99,8 @@ def pretrained_encoder(
             backbone = from_settings(transformers, settings_of(transformers, saved.get("config")))
         else:
             place, pooling = _sentence_model(name.removeprefix(PREFIX), pooling)
-            found = transformers.AutoConfig.from_pretrained(place, trust_remote_code=False)
-            settings = settings_of(transformers, {"model_type": found.model_type, **found.to_dict()})
-            reader = transformers.AutoTokenizer.from_pretrained(place, trust_remote_code=False, use_fast=True)
-            tokenizer = Tokenizer(reader.backend_tokenizer.to_str())
-            backbone = transformers.AutoModel.from_pretrained(
-                place, config=settings, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
-            )
+            settings, tokenizer = _settings_and_tokenizer(transformers, place)
+            backbone = _with_weights(transformers, place, settings)
         _check(backbone, tokenizer, length)
     except Exception as error:  # transformers raises whatever its models, the network or the file system raise
         raise InputError(f"encoder {name!r} cannot be built: {one_line(error)}") from error
@@ -117,6 +113,38 @@ def pretrained_encoder(
     }
     encoder = PooledTexts(backbone, pooling, frozen, adapters if saved is None else 0)
     return Pretrained(encoder, int(backbone.config.hidden_size), tokenizer, description)
+
+
+def _settings_and_tokenizer(transformers: Any, place: str) -> tuple[Any, Tokenizer]:
+    try:
+        found = transformers.AutoConfig.from_pretrained(place, trust_remote_code=False)
+        reader = transformers.AutoTokenizer.from_pretrained(place, trust_remote_code=False, use_fast=True)
+    except ValueError as error:
+        if "trust_remote_code" in str(error):
+            raise InputError(_OWN_CODE) from error
+        raise
+    if getattr(found, "auto_map", None):
+        raise InputError(_OWN_CODE)
+    tokenizer = Tokenizer(reader.backend_tokenizer.to_str())
+    if tokenizer.size <= len(reader.all_special_tokens):  # what transformers returns if the files are missing
+        raise InputError("its tokenizer is missing or knows no words, expected a tokenizer.json")
+    return settings_of(transformers, {"model_type": found.model_type, **found.to_dict()}), tokenizer
+
+
+def _with_weights(transformers: Any, place: str, settings: Any) -> Any:
+    backbone, found = transformers.AutoModel.from_pretrained(
+        place,
+        config=settings,
+        use_safetensors=True,
+        trust_remote_code=False,
+        dtype=torch.float32,
+        output_loading_info=True,
+    )
+    missing = sorted(name for name in found["missing_keys"] if not name.startswith("pooler."))
+    if missing:  # transformers would draw them
+        kind = backbone.config.model_type
+        raise InputError(f"its weights lack {len(missing)} of those of a {kind}, such as {missing[0]}")
+    return backbone
 
 
 def _check(backbone: Any, tokenizer: Tokenizer, length: int) -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.labels import UNLABELLED, is_labelled, label_numbers
-from nonneg.messages import valid_text
+from nonneg.messages import LEAVE_OUT, valid_text
 from nonneg.modalities._source import Source
 from nonneg.modalities._splits import SPLITS, choose_split, numbered_classes, require_train, row_ids, unique_ids
 from nonneg.modalities.texts._rows import TextRows
@@ -86,7 +86,8 @@ def open_texts(
     named = {key: _present(tables, key, name, need_columns, notes) for key, name in vars(columns).items()}
     read = {key: table.column(named[key], len(texts)) for key in ("pairs", "groups", "ids", "scores") if named[key]}
     pairs = [_as_text(value) for value in read["pairs"]] if "pairs" in read else None
-    groups = _groups(read["groups"], f"{table.where}, {named['groups']}", notes) if "groups" in read else None
+    place = f"{table.where}, {named['groups']}"
+    groups = _groups(read["groups"], place, need_columns, notes) if "groups" in read else None
     scores = _scores(read["scores"], f"{table.where}, {named['scores']}") if "scores" in read else None
     labels, label_names = _labels(tables, split, named["labels"], len(texts))
     ids = unique_ids(map(str, read["ids"])) if "ids" in read else row_ids(split, len(texts))
@@ -137,7 +138,7 @@ def _at_path(given: str, split: str) -> tuple[str, dict[str, Table], str]:
     path, column = split_name(given)
     with read_errors_as_input_errors(path):
         if not given or not path.exists():
-            raise InputError(f"data is {given!r}, expected one of {', '.join(_BUNDLED)}, or {_ACCEPTED}")
+            raise InputError(f"data is {given!r}, which does not exist; expected {', '.join(_BUNDLED)}, {_ACCEPTED}")
         is_folder = path.is_dir()
         files = {file.stem: file for file in sorted(path.iterdir()) if _is_split(file)} if is_folder else {}
     name = valid_text(path.resolve().name if is_folder else path.stem)
@@ -188,17 +189,19 @@ def _labels(
     return found[:rows], known
 
 
-def _groups(values: Sequence[Any], where: str, notes: list[str]) -> npt.NDArray[np.int64]:
-    """Number the groups; texts without a group have -1."""
+def _groups(values: Sequence[Any], where: str, is_needed: bool, notes: list[str]) -> npt.NDArray[np.int64]:
+    """Number the groups; texts without a group have -1. Groups that nothing can be learnt from are an error."""
     known = is_labelled(values)
     names = np.array([str(value) for value in values])
     _, numbers = np.unique(names, return_inverse=True)
     groups = np.where(known, numbers, UNLABELLED).astype(np.int64)
     sizes = np.bincount(groups[known], minlength=1)
     alone = len(groups) - int(sizes[sizes > 1].sum())
-    if alone == len(groups):
+    if is_needed and alone == len(groups):
         raise InputError(f"{where}: no two texts have the same group, expected groups of two or more")
-    if alone:
+    if is_needed and sizes.max() == len(groups):
+        raise InputError(f"{where}: all texts are in one group, which leaves no negatives; expected several groups")
+    if alone and is_needed:
         notes.append(f"{alone:,} of {len(groups):,} texts are alone in their group and are their own partners")
     return groups
 
@@ -214,20 +217,25 @@ def _scores(values: Sequence[Any], where: str) -> npt.NDArray[np.float64]:
     return scores
 
 
-def _fault(text: Any) -> str | None:
-    """Return what is wrong with a text, or None."""
+def fault_of(text: Any) -> str | None:
+    """Return what is wrong with a text, such as `is empty`, or None.
+
+    Example:
+        >>> fault_of("words"), fault_of(" "), fault_of(3)
+        (None, 'is blank', 'is of type int')
+    """
     if text is None:
-        return "missing"
+        return "is missing"
     if not isinstance(text, str):
-        return f"a {type(text).__name__}"
+        return f"is of type {type(text).__name__}"
     if not text.strip():
-        return "empty" if not text else "blank"
+        return "is empty" if not text else "is blank"
     if "\0" in text:
-        return "with a NUL character"
+        return "has a NUL character"
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        return "not valid Unicode"
+        return "is not valid Unicode"
     return None
 
 
@@ -235,22 +243,22 @@ def _without_broken(source: Source, where: str, skip: bool) -> Source:
     rows: TextRows = source.samples
     broken: dict[int, str] = {}
     for row, text in enumerate(rows.texts):
-        fault = _fault(text)
-        if fault is None and rows.pairs is not None and (partner := _fault(rows.pairs[row])):
-            fault = f"with a partner that is {partner}"
+        fault = fault_of(text)
+        if fault is None and rows.pairs is not None and (partner := fault_of(rows.pairs[row])):
+            fault = f"has a partner that {partner}"
         if fault:
             broken[row] = fault
     if not broken:
         return source
-    shown = ", ".join(f"row {row} is {fault}" for row, fault in list(broken.items())[:_SHOWN])
+    shown = ", ".join(f"row {row} {fault}" for row, fault in list(broken.items())[:_SHOWN])
     if not skip:
         more = f" and {len(broken) - _SHOWN:,} more" if len(broken) > _SHOWN else ""
-        raise InputError(f"{where}: {shown}{more}, expected text in every row; skip_broken leaves such rows out")
+        raise InputError(f"{where}: {shown}{more}, expected text in every row; {LEAVE_OUT}")
     kept = np.array([row for row in range(len(rows)) if row not in broken], np.int64)
     if not len(kept):
         raise InputError(f"{where} holds no text that can be used: {shown}")
     left = source.take(kept)
-    skipped = tuple(f"{source.ids[row]} ({fault})" for row, fault in broken.items())
+    skipped = tuple(f"{source.ids[row]} ({fault.removeprefix('is ')})" for row, fault in broken.items())
     return Source(
         left.name, rows.take(kept), left.ids, left.labels, left.label_names, skipped=skipped, notes=left.notes
     )

@@ -1,11 +1,15 @@
-"""The speed of CLIP training as it is usually written in PyTorch, with the same encoders, pictures and views.
+"""The speed of training, and of CLIP training as it is usually written in PyTorch, with the same encoders and pictures.
 
-One process; loader processes decode a picture and draw its view with Pillow; bf16 autocast, channels-last, AdamW and
-CLIP's loss; nothing is compiled. open_clip's loop has the same parts, but its code is not used here.
+    python -m benchmarks.plain_clip --data fashion --out speed.json
+
+The plain loop is one process; loader processes decode a picture and draw its view with Pillow; bf16 autocast,
+channels-last, AdamW and CLIP's loss; nothing is compiled. open_clip's loop has the same parts; its code is not used.
 """
 
 import io
+import json
 import random
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,9 +25,12 @@ from torch.utils.data import DataLoader, Dataset
 
 from benchmarks import pillow_views
 from benchmarks.fashion import SIZE
+from benchmarks.hardware import described
+from benchmarks.pairs import config_for, opened, settings_parser, trained
 from nonneg.devices import choose_device
-from nonneg.training import TrainConfig, new_model
+from nonneg.training import TrainConfig, new_model, read_log
 
+_EPOCHS = 3  # of our own run; the first one includes compiling
 _STEPS = 60
 _WARM_UP = 15
 
@@ -47,7 +54,7 @@ class Products(Dataset[tuple[Tensor, Tensor]]):
 
 
 def pairs_per_second(config: TrainConfig, folder: Path, rows: Any, loaders: int) -> float:
-    """Return pairs per second through training, after a warm-up."""
+    """Return pairs per second through training by the plain loop, after a warm-up."""
     device = choose_device()
     source = config.modality.open(config.data, progress=False).take(rows)
     network = new_model(config, source).to(device)
@@ -89,3 +96,30 @@ def pairs_per_second(config: TrainConfig, folder: Path, rows: Any, loaders: int)
 def _endless(loader: Iterable[Any]) -> Iterator[Any]:
     while True:
         yield from loader
+
+
+def main() -> None:
+    parser = settings_parser(__doc__)
+    parser.add_argument("--loaders", type=int, default=12, help="loader processes of the plain loop")
+    given = parser.parse_args()
+    config = config_for(given, "NCL", "0.1", 0, _EPOCHS)
+    data = opened(given, config, False)
+    line: dict[str, Any] = {"batch_size": config.batch_size, "loaders": given.loaders, "hardware": described()}
+    start = time.perf_counter()
+    line["plain"] = pairs_per_second(config, given.data, data.task.train, given.loaders)
+    line["plain_seconds"] = time.perf_counter() - start
+    given.out.write_text(json.dumps(line, indent=1) + "\n")
+    source = data.part(data.task.train)
+    for path in dict.fromkeys(("off", given.compile)):  # compiling may take longer than there is time
+        start = time.perf_counter()
+        with tempfile.TemporaryDirectory() as folder:
+            run, used = trained(config.replace(compile=path), source, Path(folder) / "run", "speed")
+            speed = max(each["views_per_second"] for each in read_log(run)[1:]) / 2
+        seconds = time.perf_counter() - start
+        line[f"ours, compile {used}"] = {"pairs": speed, "ratio": speed / line["plain"], "seconds": seconds}
+        given.out.write_text(json.dumps(line, indent=1) + "\n")
+    print(json.dumps(line, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -131,7 +131,7 @@ def _measure(name: str, run: Path, config: TrainConfig, train: Source, test: Sou
     model = load(run)
     train_layers = model.embed(train, "both", media=False)
     test_layers = model.embed(test, "both")
-    features = test_layers["projector"]
+    features = test_layers["projector"].with_provenance({"run": run.name})
     features.save(folder / f"{name.lower()}.features")
     figures = {
         "probe_encoder": _probe(train_layers["encoder"], test_layers["encoder"], config).accuracy,
@@ -146,10 +146,11 @@ def _measure_pairs(name: str, run: Path, config: TrainConfig, folder: Path) -> O
     model = load(run)
     test, every = (config.modality.open(config.data, split) for split in ("test", "all"))
     measured = measure_pairs(model, test, every, most_active=round(config.share * config.features))
-    measured.shown.save(folder / f"{name.lower()}.features")
+    shown = measured.shown.with_provenance({"run": run.name, "side": config.modality.sides[0]})
+    shown.save(folder / f"{name.lower()}.features")
     # Features that are active on every picture have no words of their own.
     strongest = measured.features.ranked()[:_NAMED]
-    named = suggest_names(measured.shown.with_columns(strongest)) if measured.figures["sparsity"] > _SPARSE else {}
+    named = suggest_names(shown.with_columns(strongest)) if measured.figures["sparsity"] > _SPARSE else {}
     words = {int(strongest[place]): {"words": found.name} for place, found in named.items()}
     figures = {**measured.figures, "seconds": _seconds(run)}
     return Outcome(name, run, measured.features, figures, words, {}, found_by_words(model, measured.features))

@@ -9,7 +9,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from nonneg.errors import InputError
-from nonneg.modalities._source import SomeRows, Source
+from nonneg.modalities._source import SomeRows, Source, is_uniform
 from nonneg.modalities._splits import unique_ids
 
 GROUP = "group"  # the key of a batch beside those of the sides
@@ -39,6 +39,11 @@ class PairRows:
         links = self.links[rows]
         batch = {side: self.sources[i].samples[links[:, i]] for i, side in enumerate(self.sides)}
         return batch if self.groups is None else {**batch, GROUP: self.groups[rows]}
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether both sides are."""
+        return all(is_uniform(source.samples) for source in self.sources)
 
     def side(self, side: str, rows: npt.NDArray[np.int64] | None = None) -> Source:
         """Return the samples of one side of these pairs, each once."""

@@ -81,7 +81,7 @@ def test_a_tar_holds_a_text_beside_each_picture(folder, tmp_path):
                 member = tarfile.TarInfo(name)
                 member.size = len(content)
                 tar.addfile(member, io.BytesIO(content))
-    with pytest.raises(InputError, match="row 2 is missing"):
+    with pytest.raises(InputError, match=r"002\.png has no \.txt file.*--skip-broken"):
         Pairs().open(str(tmp_path / "shard.tar"), progress=False)
     source = Pairs(skip_broken=True).open(str(tmp_path / "shard.tar"), progress=False)
     assert source.ids == ("000.png", "001.png")
@@ -92,7 +92,7 @@ def test_columns_are_found_by_their_usual_names_or_named(folder):
     path = write(folder / "t.csv", [(*row, "x") for row in ROWS], ("filename", "productDisplayName", "other"))
     assert len(Pairs().open(str(path), progress=False)) == 4
     path = write(folder / "t.csv", ROWS, ("where", "what"))
-    with pytest.raises(InputError, match=r"where, what.*first_column"):
+    with pytest.raises(InputError, match=r"where, what.*--first-column"):
         Pairs().open(str(path))
     assert len(Pairs(first_column="where", second_column="what").open(str(path), progress=False)) == 4
     with pytest.raises(InputError, match="no column 'nowhere'"):
@@ -117,8 +117,32 @@ def test_broken_rows_are_an_error_that_lists_them_or_are_skipped(folder):
     assert len(source) == 4 and len(source.skipped) == 4
     assert any("4 of 8 rows" in note for note in source.notes)
     path = write(folder / "u.csv", [*ROWS, ("c.png", "")])
-    with pytest.raises(InputError, match="row 4 is empty"):
+    with pytest.raises(InputError, match=r"row 4 is empty.*--skip-broken"):
         Pairs().open(str(path), progress=False)
+
+
+def test_a_row_without_a_path_is_an_error_or_skipped(folder):
+    path = write(folder / "t.csv", [*ROWS, ("", "nothing")])
+    with pytest.raises(InputError, match=r"row 4 has no path.*--skip-broken"):
+        Pairs().open(str(path), progress=False)
+    source = Pairs(skip_broken=True).open(str(path), progress=False)
+    assert len(source) == 4 and source.skipped == ("row 4 (no path)",)
+
+
+def test_an_empty_table_and_one_that_does_not_exist_are_errors_that_say_so(folder):
+    (folder / "t.csv").write_bytes(b"")
+    with pytest.raises(InputError, match=r"t\.csv is empty"):
+        Pairs().open(str(folder / "t.csv"))
+    with pytest.raises(InputError, match=r"u\.csv.*does not exist"):
+        Pairs().open(str(folder / "u.csv"))
+
+
+def test_pictures_of_several_sizes_name_the_setting_of_their_side_or_are_brought_to_one_size(folder):
+    Image.new("RGB", (12, 9)).save(folder / "wide.png")
+    path = write(folder / "t.csv", [*ROWS, ("wide.png", "black")])
+    with pytest.raises(InputError, match=r"--first\.image-size"):
+        Pairs().open(str(path), progress=False)
+    assert Pairs().adapted(str(path), on_gpu=False)["first"].image_size == 8
 
 
 def test_repeated_rows_count_once(folder):
@@ -161,8 +185,10 @@ def test_emoji_are_kept_aside_with_the_pictures_of_both_vendors():
     assert len(kept) == len(test) // 2 and not kept & {id.rpartition("-")[0] for id in train.ids}
     pictures = test.samples.sources[0].samples
     assert pictures.shape[1:] == (64, 64, 3) and np.unique(pictures[0]).size > 10
-    row = list(every.samples.sources[1].ids).index("1f98a")
-    assert every.samples.sources[1].samples.texts[row].startswith("fox, animal")
+    texts = dict(zip(every.ids, every.samples.sources[1].samples.texts, strict=True))
+    assert texts["1f98a-noto"].startswith("fox, animal") and texts["1f98a-noto"].endswith("orange")
+    assert texts["1f426-noto"].endswith("blue") and texts["1f426-twemoji"].endswith("red")  # birds
+    assert np.bincount(every.samples.groups).tolist() == [2] * 1906  # the pictures of an emoji are no negatives
 
 
 class Dataset:

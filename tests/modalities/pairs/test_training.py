@@ -198,8 +198,13 @@ def test_embed_and_search_commands(run, folder, monkeypatch, capsys):
     features = nonneg.Features.load(folder / "run-table-train-image.features")
     assert features.provenance["side"] == "image" and features.text(0).startswith("red")
     assert features.agreement.shape == (24,) and np.nanmedian(features.agreement) > 0.6
-    found = command("search", "run-table-train-image.features", "--text", "green", "--run", "run", "--json")
+    names = {suggestion.name for suggestion in features.suggestions.values()}
+    assert any("green" in name for name in names)  # features of pictures name themselves
+    found = command("search", "run-table-train-image.features", "--text", "green", "--json")
     assert "green" in json.loads(found)[0]["text"]
+    with pytest.raises(SystemExit) as stopped:
+        command("search", "run-table-train-image.features", "--text", " ")
+    assert stopped.value.code == 2 and "the text is blank" in capsys.readouterr().err
     with pytest.raises(SystemExit) as stopped:
         command("embed", run, folder / "table.csv", "--side", "sound")
     assert stopped.value.code == 2 and "side is 'sound'" in capsys.readouterr().err

@@ -1,6 +1,5 @@
 """Bundled pairs: emoji drawn by two vendors, with their names and keywords (see the folder `emoji`)."""
 
-import io
 import json
 import lzma
 from importlib import resources
@@ -8,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from nonneg.errors import InputError
 from nonneg.modalities._source import Source
@@ -20,12 +18,15 @@ if TYPE_CHECKING:
 
 VENDORS = ("noto", "twemoji")
 _SIDE = 64
+_PALETTE = 3 * 256  # bytes
 # Tenths of the emoji; those that differ only in the gender of a person are in the same one.
 _PARTS = {"train": range(2, 10), "test": range(2), "all": range(10)}
 
 
 def emoji(split: str, pairs: "Pairs") -> Source:
-    """Return pictures of emoji by Noto and Twemoji with their names and keywords; the label is the Unicode subgroup.
+    """Return pictures of emoji by Noto and Twemoji with their names, keywords and colours.
+
+    The label is the Unicode subgroup. Pictures of one emoji are never negatives of each other.
 
     A test emoji is in the test split with the pictures of both vendors; the split "all" has every emoji.
     """
@@ -33,34 +34,39 @@ def emoji(split: str, pairs: "Pairs") -> Source:
         raise InputError(f"split is {split!r}, expected one of {', '.join(_PARTS)}")
     if pairs.sides != ("image", "text"):
         raise InputError(f"emoji are images with texts, expected these sides instead of {' and '.join(pairs.sides)}")
-    folder = resources.files("nonneg.modalities.pairs.sources") / "emoji"
-    every: list[dict[str, Any]] = json.loads(lzma.decompress((folder / "words.json.xz").read_bytes()))
+    every: list[dict[str, Any]] = json.loads(_content("words.json"))
     rows = [row for row, each in enumerate(every) if each["part"] in _PARTS[split]]
     chosen = [every[row] for row in rows]
-    pictures = [_tiles((folder / f"{vendor}.png").read_bytes(), len(every))[rows] for vendor in VENDORS]
+    pictures = [emoji_pictures(vendor)[rows] for vendor in VENDORS]
     images = Source(
         f"emoji/{split}",
         np.concatenate(pictures),
         tuple(f"{each['id']}-{vendor}" for vendor in VENDORS for each in chosen),
     )
-    described = [", ".join(dict.fromkeys((each["name"], *each["words"]))) for each in chosen]
-    texts = Source(f"emoji/{split}", TextRows(described), tuple(each["id"] for each in chosen))
+    described = [
+        ", ".join(dict.fromkeys((each["name"], *each["words"], *each["colours"][vendor])))
+        for vendor in VENDORS
+        for each in chosen
+    ]
+    texts = Source(f"emoji/{split}", TextRows(described), images.ids)
     names = tuple(sorted({each["subgroup"] for each in every}))
     numbers = [names.index(each["subgroup"]) for each in chosen]
-    links = [(place * len(chosen) + row, row) for row in range(len(chosen)) for place in range(len(VENDORS))]
     return pair_source(
         pairs.first.open(images),
         pairs.second.open(texts),
-        links,
+        groups=np.tile(np.arange(len(chosen)), len(VENDORS)),
         name=f"emoji/{split}",
-        labels=np.repeat(numbers, len(VENDORS)),
+        labels=np.tile(numbers, len(VENDORS)),
         label_names=names,
     )
 
 
-def _tiles(sheet: bytes, count: int) -> npt.NDArray[np.uint8]:
-    """Return the first pictures of a sheet, row by row, `(count, side, side, 3)`."""
-    pixels = np.asarray(Image.open(io.BytesIO(sheet)).convert("RGB"))
-    down, across = (length // _SIDE for length in pixels.shape[:2])
-    tiles = pixels.reshape(down, _SIDE, across, _SIDE, 3).swapaxes(1, 2)
-    return np.ascontiguousarray(tiles.reshape(-1, _SIDE, _SIDE, 3)[:count])
+def emoji_pictures(vendor: str) -> npt.NDArray[np.uint8]:
+    """Return all pictures of a vendor, `(pictures, side, side, 3)`."""
+    content = np.frombuffer(_content(vendor), np.uint8)
+    palette, columns = content[:_PALETTE].reshape(-1, 3), content[_PALETTE:].reshape(-1, _SIDE, _SIDE)
+    return palette[columns.swapaxes(1, 2)]  # stored column by column, which compresses best
+
+
+def _content(name: str) -> bytes:
+    return lzma.decompress((resources.files("nonneg.modalities.pairs.sources") / "emoji" / f"{name}.xz").read_bytes())

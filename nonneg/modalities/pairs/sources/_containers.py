@@ -25,6 +25,8 @@ class Contained:
         labels: the label of each picture, if a column of them was named.
         labels_elsewhere: those of the other splits: a label has the same number in all of them.
         groups: the group of each picture, likewise.
+        alone: the ids of pictures without a text, in a tar.
+        notes: what is worth knowing about the data.
     """
 
     where: str
@@ -34,6 +36,8 @@ class Contained:
     labels: Sequence[Any] | None = None
     labels_elsewhere: Sequence[Any] = ()
     groups: Sequence[Any] | None = None
+    alone: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def open_contained(data: Any, split: str, columns: Columns) -> Contained | None:
@@ -58,9 +62,11 @@ def _in_tar(found: Listed, tar: Path, columns: Columns) -> Contained:
             texts[path.with_suffix("")] = content().decode("utf-8", "replace").strip()
     if not texts:
         raise InputError(f"{tar} holds no .txt file, expected one beside each picture, of the same stem")
-    return Contained(
-        str(tar), found.name, found.ids, [texts.get(PurePosixPath(id).with_suffix("")) for id in found.ids]
-    )
+    stems = [PurePosixPath(id).with_suffix("") for id in found.ids]
+    alone = tuple(id for id, stem in zip(found.ids, stems, strict=True) if stem not in texts)
+    lonely = len(texts.keys() - set(stems))
+    notes = (f"{lonely:,} of {len(texts):,} .txt files have no picture of the same stem",) if lonely else ()
+    return Contained(str(tar), found.name, found.ids, [texts.get(stem) for stem in stems], alone=alone, notes=notes)
 
 
 def _in_parquet(found: Listed, columns: Columns) -> Contained:

@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from nonneg.errors import InputError
 from nonneg.labels import label_numbers
+from nonneg.messages import LEAVE_OUT
 from nonneg.modalities._source import Source
 from nonneg.modalities.images import Images
-from nonneg.modalities.images.sources import Column, listed
+from nonneg.modalities.images.sources import Column, MixedSizesError, listed
 from nonneg.modalities.pairs._rows import pair_source
 from nonneg.modalities.pairs.sources._bundled import emoji
 from nonneg.modalities.pairs.sources._containers import Contained, is_stored, open_contained
@@ -55,12 +56,19 @@ def open_pairs(
     table = open_table(data, split)
     first = table.chosen(columns.first, pairs.first.name)
     second = table.chosen(columns.second, pairs.second.name, (first,))
-    opened = [
-        modality.open_column(
-            table.column(name), f"{table.path}:{name}", table.path.parent, skip_broken=skip_broken, progress=progress
-        )
-        for modality, name in ((pairs.first, first), (pairs.second, second))
-    ]
+    try:
+        opened = [
+            modality.open_column(
+                table.column(name),
+                f"{table.path}:{name}",
+                table.path.parent,
+                skip_broken=skip_broken,
+                progress=progress,
+            )
+            for modality, name in ((pairs.first, first), (pairs.second, second))
+        ]
+    except MixedSizesError as error:
+        raise InputError(str(error).replace("--image-size", "--first.image-size")) from error
     every = [table.column(columns.labels, path) for path in (table.path, *table.others)] if columns.labels else []
     labels = _labels(every, f"{table.path}:{columns.labels}")
     groups = table.column(columns.groups) if columns.groups else None
@@ -71,6 +79,10 @@ def _from_container(
     data: Any, split: str, pairs: "Pairs", contained: Contained, skip_broken: bool, progress: bool
 ) -> Source:
     """Open pictures that the data stores itself, with their texts."""
+    if contained.alone and not skip_broken:
+        count = len(contained.alone)
+        more = f" and {count - 1:,} more have" if count > 1 else " has"
+        raise InputError(f"{contained.where}: {contained.alone[0]}{more} no .txt file of the same stem; {LEAVE_OUT}")
     images = pairs.first.open(data, split, skip_broken=skip_broken, progress=progress)
     row = {id: number for number, id in enumerate(images.ids)}
     rows = np.array([row.get(id, -1) for id in contained.ids])
@@ -81,7 +93,9 @@ def _from_container(
     labels = _labels(splits, contained.where)
     if contained.labels is None and images.labels is not None:
         labels = np.where(rows < 0, -1, images.labels[rows]), images.label_names
-    return _paired(contained.where, contained.name, pairs, [(images, rows), texts], labels, contained.groups)
+    return _paired(
+        contained.where, contained.name, pairs, [(images, rows), texts], labels, contained.groups, contained.notes
+    )
 
 
 def picture_files(data: Any, columns: Columns) -> Column | None:
@@ -103,6 +117,7 @@ def _paired(
     opened: Sequence[tuple[Source, npt.NDArray[np.int64]]],
     labels: tuple[npt.NDArray[np.int64] | None, tuple[str, ...]],
     groups: Sequence[Any] | None,
+    notes: Sequence[str] = (),
 ) -> Source:
     """Join the sides; rows of which a side was skipped are left out, and so are repeated rows."""
     (first, first_rows), (second, second_rows) = opened
@@ -111,7 +126,7 @@ def _paired(
     if not len(whole):
         raise InputError(f"{where} holds no pair of which both sides can be read, expected at least one")
     kept = whole[np.sort(np.unique(links[whole], axis=0, return_index=True)[1])]
-    notes = []
+    notes = list(notes)
     if left_out := len(links) - len(whole):
         notes.append(f"{left_out:,} of {len(links):,} rows are left out because a side of them cannot be read")
     if repeated := len(whole) - len(kept):

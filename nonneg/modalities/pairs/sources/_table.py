@@ -70,9 +70,9 @@ def chosen_column(where: str, names: Sequence[str], given: str, usual: Sequence[
     lower = {name.lower(): name for name in reversed(names)}
     found = next((lower[name] for name in usual if name in lower), None)
     if found is None:
+        expected = f"{kind} in one of {', '.join(usual) or 'none'}"
         raise InputError(
-            f"{where} has the columns {listed}, expected {kind} in one of {', '.join(usual) or 'none'}; name it with"
-            " first_column or second_column"
+            f"{where} has the columns {listed}, expected {expected}; or name them by --first-column and --second-column"
         )
     return found
 
@@ -82,7 +82,7 @@ def open_table(data: str | os.PathLike[str], split: str) -> Table:
     path = Path(data)
     with read_errors_as_input_errors(path):
         if not os.fspath(data) or not path.exists():
-            raise InputError(f"data is {os.fspath(data)!r}, expected emoji, or the path of {ACCEPTED}")
+            raise InputError(f"data is {os.fspath(data)!r}, which does not exist, expected emoji, or {ACCEPTED}")
         is_folder = path.is_dir()
         files = sorted(file for file in path.iterdir() if _is_table(file)) if is_folder else []
     if not is_folder:

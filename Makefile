@@ -43,9 +43,11 @@ test-release: docs test-slow package
 	$(RELEASE)/venv/bin/python -m $(INSTALL) "$$(echo $(RELEASE)/*.whl)[train]"
 	cd $(RELEASE) && venv/bin/nonneg demo --epochs 2 && test -s runs/demo/report.html
 
-# Compiling takes most of the time, on the CPU: several workers.
+# Compiling takes most of the time, on the CPU: several workers. Only files with such tests are collected: others import
+# packages that a machine with a GPU may lack.
 test-gpu: .venv/ready
-	OMP_NUM_THREADS=2 $(BIN)/pytest -q -n auto --maxprocesses 8 --dist worksteal -m "gpu and not slow" tests
+	OMP_NUM_THREADS=2 $(BIN)/pytest -q -n auto --maxprocesses 8 --dist worksteal -m "gpu and not slow" \
+		$$(grep -rl --include='test_*.py' 'mark\.gpu' tests)
 
 # Kills, damaged files and bad input, counted; writes the page.
 reliability: .venv/ready

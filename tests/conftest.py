@@ -6,6 +6,13 @@ import pytest
 import torch
 
 
+def pytest_collection_modifyitems(items):
+    """Give slow tests half an hour, unless they say otherwise: the machine may be busy."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(1800))
+
+
 @pytest.fixture(scope="module")
 def one_thread():
     """Small fits wait more than they gain with several threads, most of all where other tests run beside them."""

@@ -5,8 +5,9 @@ transform everything.
 """
 
 from nonneg.bulk._engines import convert_shards, convert_with_ray, convert_with_spark
+from nonneg.bulk._shard import Shard
 from nonneg.bulk._stages import Encode, encode_frames
-from nonneg.bulk._transformer import Shard, Transformer
+from nonneg.bulk._transformer import Transformer
 
 __all__ = [
     "Encode",

@@ -7,7 +7,8 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
-from nonneg.bulk._transformer import Shard, Transformer
+from nonneg.bulk._shard import Shard
+from nonneg.bulk._transformer import Transformer
 from nonneg.convert import NonNegativeEmbedding
 from nonneg.durable import folder_lock
 from nonneg.errors import InputError

@@ -1,44 +1,20 @@
 """What every process does: load a model once, and turn shards into parts of features or vectors into codes."""
 
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import scipy.sparse as sp
 
+from nonneg.bulk._shard import Shard, batches
 from nonneg.convert import NonNegativeEmbedding
-from nonneg.durable import check_regular_file, read_object
+from nonneg.durable import read_object
 from nonneg.errors import InputError
 from nonneg.features import Features, Part, write_part
 from nonneg.messages import one_line
 from nonneg.models import load
 from nonneg.tables import arrow_vectors
-
-_ROWS_AT_A_TIME = 65_536
-
-
-@dataclass(frozen=True)
-class Shard:
-    """A Parquet file and what to take from it.
-
-    Attributes:
-        path: the file; every process must be able to read it.
-        vectors: the column of vectors, for a converted model; a trained model reads the file as its modality does.
-        ids, labels, texts: columns to store with the codes; empty for none. Labels are whole numbers.
-    """
-
-    path: str
-    vectors: str = "vector"
-    ids: str = ""
-    labels: str = ""
-    texts: str = ""
-
-    @property
-    def rows(self) -> int:
-        return int(_opened(self.path).metadata.num_rows)
 
 
 class Transformer:
@@ -93,15 +69,11 @@ class Transformer:
             ids = [f"{Path(shard.path).stem}/{found.id(row)}" for row in range(len(found))]
             texts = found.samples["text"] if "text" in found.samples.column_names else None
             return Features(found.codes, ids=ids, labels=found.labels, label_names=found.label_names, texts=texts)
-        file = _opened(shard.path)
-        others = [name for name in (shard.ids, shard.labels, shard.texts) if name]
-        if absent := [name for name in (shard.vectors, *others) if name not in file.schema_arrow.names]:
-            raise InputError(f"{shard.path} has the columns {', '.join(file.schema_arrow.names)}, expected {absent[0]}")
         codes, tables = [], []
         try:
-            for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=[shard.vectors, *others]):
+            for batch in batches(shard, self._loaded.n_features_in_):
                 codes.append(self.codes(batch.column(shard.vectors)))
-                tables.append(batch.select(others))
+                tables.append(batch.select(shard.others))
         # Of scikit-learn: another width, NaN; of pyarrow: a damaged file.
         except (ValueError, OSError, pa.ArrowException) as error:
             raise InputError(f"{shard.path}: {one_line(error)}") from error
@@ -128,11 +100,3 @@ def _whole_numbers(column: Any) -> Any:
         return column.cast(pa.int64()).fill_null(-1).to_numpy()
     except pa.ArrowInvalid as error:
         raise InputError(f"labels are too large: {one_line(error)}") from error
-
-
-def _opened(path: str) -> Any:
-    check_regular_file(Path(path))  # a pipe would be waited for
-    try:
-        return pq.ParquetFile(path, memory_map=True)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path} cannot be read as Parquet: {error}") from None

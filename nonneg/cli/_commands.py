@@ -57,8 +57,8 @@ def _train(recipe: str, arguments: list[str]) -> None:
     def settings(
         config: Annotated[TrainConfig, tyro.conf.arg(name="")] = start,
         out: Path = Path("runs") / Path(recipe).stem,
-        overwrite: bool = False,
-        tensorboard: bool = False,
+        overwrite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+        tensorboard: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
     ) -> tuple[Any, ...]:
         """Train and write a run. An unfinished run in that folder is resumed. The prefix modality. may be omitted.
 

@@ -103,13 +103,13 @@ def _tidied(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def tidied_hint(hint: Any, default: Any) -> Any:
-    """Return the annotation of an option with this default, with a plain metavar and no default of None or False."""
+    """Return the annotation of an option, with a plain metavar and without a default of None, True or False."""
     if default is Parameter.empty:
         kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
         return Annotated[hint, tyro.conf.arg(help_behavior_hint="(one or more)")] if get_origin(kind) is tuple else hint
     if default is None or default in ((), ""):  # the help says what happens without a value
         return Annotated[_named(hint), tyro.conf.DisallowNone, tyro.conf.arg(help_behavior_hint="")]
-    if default is False:
+    if isinstance(default, bool):  # of a flag that is on, the help describes what `--no-x` does
         return Annotated[hint, tyro.conf.arg(help_behavior_hint="")]
     return _named(hint, "|None")
 

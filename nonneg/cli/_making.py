@@ -71,7 +71,7 @@ def embed(
         accelerator: device to compute on.
         precision: precision of the forward pass.
         skip_broken: skip samples that cannot be read.
-        media: store previews of the samples with the features, such as the images or thumbnails of large ones.
+        media: do not store previews of the samples, such as images or thumbnails, with the features.
         overwrite: replace earlier features in that folder.
         side: for a run trained on pairs: image or text; by default the first side.
     """
@@ -107,7 +107,7 @@ def convert(
     ids: File = None,
     texts: File = None,
     media: Annotated[str | None, tyro.conf.arg(metavar="FOLDER")] = None,
-    label_names: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")] = (),
+    label_names: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = (),
     sentence_model: str | None = None,
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None,
     seed: int = 0,

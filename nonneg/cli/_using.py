@@ -50,7 +50,7 @@ def search(
         require: only samples on which this feature is active; can be given several times.
         label: only samples with this label.
         k: the largest number of hits, 10 by default.
-        cosine: rank by cosine similarity; --no-cosine ranks by the inner product.
+        cosine: rank by the inner product instead of cosine similarity.
         query: run a saved query; it replaces the options above.
         save: save the query as a JSON file, which may replace an earlier query.
         index: the index's folder; NAME.index beside NAME.features by default, if it exists.
@@ -102,7 +102,7 @@ def index(
         engine: exact; seismic, which is faster and approximate; or milvus, in a file or on a cluster.
         out: the index's folder; NAME.index beside NAME.features by default.
         uri: the address of a Milvus cluster, http://host:19530.
-        cosine: rank by cosine similarity; --no-cosine ranks by the inner product.
+        cosine: rank by the inner product instead of cosine similarity.
         quantised: store values in 8 bits: a smaller index with rounded scores.
         overwrite: replace an earlier index in the folder.
     """
@@ -134,7 +134,7 @@ def explore(
         port: the port to listen on; by default 8765, or any free port if that one is in use.
         sentence_model: the sentence model that made the vectors of a run of nonneg convert, to try new texts.
         read_only: do not allow names to be changed.
-        browser: open the page in a browser.
+        browser: do not open the page in a browser.
     """
     require_paths(features)
 

@@ -1,16 +1,14 @@
-"""The server's requests and answers as typed models, so that `openapi.json` describes all of them."""
+"""The server's answers as typed models, so that `openapi.json` describes all of them."""
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from nonneg.explorer._requests import Message, Query
 
 Kind = Literal["image", "text"]
 
 
-class Answer(BaseModel):
-    """An immutable model that rejects unknown fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class Answer(Message):
+    """What the server answers."""
 
 
 class Sample(Answer):
@@ -77,12 +75,6 @@ class FoundSamples(Answer):
     total: int
     rows: tuple[int, ...]
     samples: tuple[Sample, ...]
-
-
-class Rows(Answer):
-    """Rows of samples to describe."""
-
-    rows: tuple[int, ...] = Field(max_length=200)
 
 
 class Samples(Answer):
@@ -182,6 +174,21 @@ class FeatureFigure(Answer):
     chance: float
 
 
+class Term(Answer):
+    """A term among a feature's active samples: their share, and the term's share of all samples."""
+
+    term: str
+    share: float
+    overall: float
+
+
+class FeatureTerms(Answer):
+    """What the kind of data knows to set a feature's samples apart, the best term first."""
+
+    title: str
+    terms: tuple[Term, ...]
+
+
 class FeaturePage(Answer):
     """Everything about one feature. `labelled` counts its active samples that have a label."""
 
@@ -197,6 +204,7 @@ class FeaturePage(Answer):
     history: tuple[NamingEntry, ...]
     name_score: NameScore | None
     figures: tuple[FeatureFigure, ...]
+    terms: tuple[FeatureTerms, ...]
 
 
 class Part(Answer):
@@ -256,18 +264,6 @@ class SamplePage(Answer):
     prediction: Prediction | None = None
 
 
-class NewText(Answer):
-    """A text to encode."""
-
-    text: str = Field(min_length=1, max_length=100_000)
-
-
-class MarksAsked(NewText):
-    """A text and the feature whose words are wanted."""
-
-    feature: int
-
-
 class WordMark(Answer):
     """A word of a text by its first and last character (exclusive), and how much weaker the feature is without it."""
 
@@ -290,27 +286,6 @@ class Encoded(Answer):
     warning: str | None = None
     parts: tuple[Part, ...]
     neighbours: tuple[Hit, ...]
-
-
-class Weight(Answer):
-    """A feature of a query and its weight."""
-
-    feature: int
-    weight: float = Field(ge=-10, le=10, allow_inf_nan=False)
-
-
-class Query(Answer):
-    """A query for samples that have these features, resemble the rows in `like`, and lack the features in `without`.
-
-    All features in `require` are active on each hit, which has the label, if one is given.
-    """
-
-    features: tuple[Weight, ...] = Field((), max_length=100)
-    like: tuple[int, ...] = Field((), max_length=100)
-    without: tuple[int, ...] = Field((), max_length=100)
-    require: tuple[int, ...] = Field((), max_length=100)
-    label: str | None = Field(None, max_length=10_000)
-    top: int = Field(24, ge=1, le=200)
 
 
 class SearchResult(Answer):
@@ -336,6 +311,7 @@ class SetOverview(Answer):
     source: str
     key: str
     kind: str
+    legend: str
     has_media: bool
     samples: int
     label_names: tuple[str, ...]
@@ -392,14 +368,6 @@ class Comparison(Answer):
     agreement: float
     chance: float
     pairs: tuple[Pair, ...]
-
-
-class NewName(Answer):
-    """A name for a feature. `replaces` is the name that its author saw."""
-
-    name: str = Field(max_length=500)
-    author: str = Field("", max_length=100)
-    replaces: str | None = None
 
 
 class NamingResult(Answer):

@@ -8,6 +8,7 @@ import numpy as np
 
 from nonneg.errors import InputError
 from nonneg.explorer import _answers as answers
+from nonneg.explorer import _requests as requests
 from nonneg.explorer._comparison import comparison, matched
 from nonneg.explorer._families import families, family_name
 from nonneg.explorer._feature_page import feature_page
@@ -99,7 +100,7 @@ class Explorer:
         features = self._set(number, *off, row=row)
         return sample_page(features, row, off, features.glass_box)
 
-    def search(self, number: int, query: answers.Query) -> answers.SearchResult:
+    def search(self, number: int, query: requests.Query) -> answers.SearchResult:
         features = self._set(number, *(each.feature for each in query.features), *query.without, *query.require)
         for row in query.like:
             self._set(number, row=row)
@@ -108,7 +109,7 @@ class Explorer:
     def picture(self, number: int, row: int) -> bytes | None:
         return self._set(number, row=row).features.media(row)
 
-    def rename(self, number: int, feature: int, given: answers.NewName) -> answers.NamingResult | None:
+    def rename(self, number: int, feature: int, given: requests.NewName) -> answers.NamingResult | None:
         """Name a feature; return None if its name has changed since the author saw it."""
         features = self._set(number, feature)
         if not features.names.rename(feature, given.name.strip(), given.author.strip(), given.replaces):
@@ -126,7 +127,7 @@ class Explorer:
         picture = sample if isinstance(sample, bytes) else None
         return encoded(features, encoder.codes(sample).toarray()[0], picture)
 
-    def marks(self, number: int, given: answers.MarksAsked) -> answers.Marks:
+    def marks(self, number: int, given: requests.MarksAsked) -> answers.Marks:
         """Say which words of a text switch a feature on."""
         features = self._set(number, given.feature)
         value, marks = word_marks(self._encoder(features, "text"), given.text, given.feature)

@@ -2,7 +2,17 @@
 
 import numpy as np
 
-from nonneg.explorer._answers import Band, FeatureFigure, FeaturePage, Histogram, LabelShare, Relation, Sample
+from nonneg.explorer._answers import (
+    Band,
+    FeatureFigure,
+    FeaturePage,
+    FeatureTerms,
+    Histogram,
+    LabelShare,
+    Relation,
+    Sample,
+    Term,
+)
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._name_score import name_score
 from nonneg.explorer._search import search
@@ -29,20 +39,43 @@ def feature_page(features: FeatureSet, feature: int) -> FeaturePage:
         history=features.names.history(feature),
         name_score=name_score(features, feature, rows),
         figures=_figures(features, feature),
+        terms=_terms(features, feature),
     )
 
 
 def _figures(features: FeatureSet, feature: int) -> tuple[FeatureFigure, ...]:
     """What was measured when the data was embedded, for every feature of the model; anything else is left out."""
-    columns, given = features.features.model_columns, features.features.provenance.get("feature_figures")
-    place = feature if columns is None else int(columns[feature])
-    found = []
+    given, place, found = features.features.provenance.get("feature_figures"), _place(features, feature), []
     for title, both in given.items() if isinstance(given, dict) else ():
         lists = [both.get(name) if isinstance(both, dict) else None for name in ("values", "chance")]
         numbers = [each[place] for each in lists if isinstance(each, list) and 0 <= place < len(each)]
         if len(numbers) == 2 and all(type(number) in (int, float) and 0 <= number <= 1 for number in numbers):
             found.append(FeatureFigure(title=title, value=numbers[0], chance=numbers[1]))
     return tuple(found)
+
+
+def _terms(features: FeatureSet, feature: int) -> tuple[FeatureTerms, ...]:
+    """What sets the feature's samples apart, as the kind of data found when it was embedded, in the same way."""
+    given, place, found = features.features.provenance.get("feature_terms"), _place(features, feature), []
+    for title, lists in given.items() if isinstance(given, dict) else ():
+        rows = lists[place] if isinstance(lists, list) and 0 <= place < len(lists) else None
+        rows = [row for row in rows if _is_term(row)] if isinstance(rows, list) else []
+        terms = (Term(term=row[0], share=row[1], overall=row[2]) for row in rows[:_LABELS])
+        if rows:
+            found.append(FeatureTerms(title=title, terms=tuple(terms)))
+    return tuple(found)
+
+
+def _is_term(row: object) -> bool:
+    if not isinstance(row, list | tuple) or len(row) != 3 or not isinstance(row[0], str):
+        return False
+    return all(type(share) in (int, float) and 0 <= share <= 1 for share in row[1:])
+
+
+def _place(features: FeatureSet, feature: int) -> int:
+    """The number of a feature in the model."""
+    columns = features.features.model_columns
+    return feature if columns is None else int(columns[feature])
 
 
 def _histogram(values: Array, inactive: int) -> Histogram:

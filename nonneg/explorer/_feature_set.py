@@ -201,6 +201,9 @@ class FeatureSet:
         _ = self.redundancy, self.squared_products
         if not self.is_settled:
             self._suggestions = self._suggested()
+        if self.encoder is not None and self.input_kind == "text":  # the pages of features mark words
+            with suppress(InputError):  # reported where the model is asked for
+                self.encoder.load()
 
     def _suggested(self) -> Mapping[int, Suggestion]:
         """Suggest names, and save them if the features are in a folder that can be written."""

@@ -1,6 +1,7 @@
 """Open features, runs and files of vectors for the explorer."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from nonneg.errors import InputError
@@ -9,14 +10,15 @@ from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._glass import GlassBox
 from nonneg.features import Features, find_features
 from nonneg.runs import kind_of
-from nonneg.search import encoder_for
+from nonneg.search import encoder_for, named_run
 
 
 def open_explorer(given: Sequence[str | Path | Features], sentence_model: str | None = None) -> Explorer:
     """Return an explorer of one or two features, features folders, runs or files of vectors.
 
-    A run brings its model, which encodes new images, and its glass-box classifier, if it has one. A run of
-    `nonneg convert` encodes new texts if `sentence_model` names the model that made its vectors.
+    A run brings its model, which encodes new images, and its glass-box classifier, if it has one; so does the trained
+    run that features name, if it is beside them. A run of `nonneg convert` encodes new texts if `sentence_model` names
+    the model that made its vectors.
     """
     sets = [_open(each, name, sentence_model) for each, name in zip(given, _names(given), strict=True)]
     if sentence_model is not None and not any(each.input_kind == "text" for each in sets):
@@ -35,6 +37,10 @@ def _open(given: str | Path | Features, name: str, sentence_model: str | None) -
     encoder = None
     if path != folder and (path / "model" / "config.json").is_file():
         encoder = encoder_for(features, path, sentence_model)
+    elif path == folder:
+        with suppress(InputError):  # no run beside them, or one that does not fit: they are shown all the same
+            run = Path(named_run(folder, features))
+            encoder = encoder_for(features, run) if (run / "model" / "config.json").is_file() else None
     has_classifier = (path / "classifier" / "classifier.json").is_file()
     glass_box = GlassBox(path / "classifier", features) if has_classifier else None
     return FeatureSet(features, name, folder, encoder, glass_box)

@@ -45,6 +45,7 @@ def _summary(features: FeatureSet, row: int, can_name: bool) -> SetOverview:
         source=_source(features),
         key=features.key,
         kind=features.features.kind,
+        legend=features.features.legend,
         has_media=features.features.has_media,
         samples=len(features),
         features=len(frequency),

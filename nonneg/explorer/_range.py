@@ -52,7 +52,7 @@ class Range:
             return None
         found = []
         for row in self._rows:
-            with suppress(OSError, ValueError):  # no picture, or one that cannot be read
+            with suppress(Exception):  # for pictures that are damaged or too large, Pillow raises many types of errors
                 if picture := self._features.media(int(row)):
                     found.append(_signature(picture))
         if len(found) < 2:

@@ -5,9 +5,10 @@ from collections.abc import Collection
 import numpy as np
 
 from nonneg.codes import active_units
-from nonneg.explorer._answers import Encoded, Part, Query, SamplePage, SearchResult
+from nonneg.explorer._answers import Encoded, Part, SamplePage, SearchResult
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._glass import GlassBox
+from nonneg.explorer._requests import Query
 from nonneg.explorer._search import candidates, query_vector, search
 from nonneg.payload import Array
 

@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 from nonneg import __version__
 from nonneg.errors import InputError
 from nonneg.explorer import _answers as answers
+from nonneg.explorer import _requests as requests
 from nonneg.explorer._explorer import Explorer
 from nonneg.explorer._guard import Guard
 from nonneg.explorer._media import content_type
@@ -169,19 +170,19 @@ def _add_commands(app: FastAPI, explorer: Explorer) -> None:
     encode_in_turn = _one_at_a_time(explorer.encode)
 
     @app.post("/api/sets/{number}/samples", responses=_PROBLEMS, response_model=answers.Samples)
-    def samples(number: int, given: answers.Rows) -> Response:
+    def samples(number: int, given: requests.Rows) -> Response:
         """Describe samples in short. Nothing is changed."""
         return _json(explorer.samples(number, given.rows))
 
     @app.post("/api/sets/{number}/search", responses=_PROBLEMS, response_model=answers.SearchResult)
-    def search(number: int, query: answers.Query) -> Response:
+    def search(number: int, query: requests.Query) -> Response:
         """Find samples by features, example samples and excluded features. Nothing is changed."""
         return _json(explorer.search(number, query))
 
     problems = {409: {"model": answers.Problem}, **_PROBLEMS}
 
     @app.put("/api/sets/{number}/feature/{feature}/name", responses=problems, response_model=answers.NamingResult)
-    def rename(number: int, feature: int, given: answers.NewName) -> Response:
+    def rename(number: int, feature: int, given: requests.NewName) -> Response:
         """Name a feature. Fails with status 409 if its name is not the one in `replaces`."""
         named = explorer.rename(number, feature, given)
         if named is None:
@@ -189,14 +190,14 @@ def _add_commands(app: FastAPI, explorer: Explorer) -> None:
         return _json(named)
 
     @app.post("/api/sets/{number}/encode-text", responses=_PROBLEMS, response_model=answers.Encoded)
-    async def encode_text(number: int, given: answers.NewText) -> Response:
+    async def encode_text(number: int, given: requests.NewText) -> Response:
         """Return the active features of a new text, which is not stored."""
         return _json(await encode_in_turn(number, given.text))
 
     marks_in_turn = _one_at_a_time(explorer.marks)
 
     @app.post("/api/sets/{number}/marks", responses=_PROBLEMS, response_model=answers.Marks)
-    async def marks(number: int, given: answers.MarksAsked) -> Response:
+    async def marks(number: int, given: requests.MarksAsked) -> Response:
         """Return which words of a text switch a feature on, found by leaving each out. Nothing is stored."""
         return _json(await marks_in_turn(number, given))
 

@@ -4,7 +4,14 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
+from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nonneg.codes import EPSILON
+from nonneg.labels import is_labelled
+from nonneg.payload import Array
 
 if TYPE_CHECKING:
     from nonneg.features._features import Features
@@ -66,6 +73,35 @@ class Card:
         )
         samples = "".join(map(_sample_html, self.media, self.texts, self.strengths))
         return f"<div>{title}{number}: {activity}{labels}<br>{samples}</div>"
+
+
+def card(features: "Features", feature: int, top: int) -> Card:
+    """Return the card of a feature with its `top` strongest samples."""
+    rows, values = features.column(feature)
+    lengths, expected_activation = features._activity
+    is_active = np.abs(values) > EPSILON * lengths[rows]
+    strongest = np.argsort(-values, kind="stable")[:top]
+    return Card(
+        feature=feature,
+        name=features.names.get(feature),
+        active=int(is_active.sum()),
+        frequency=float(is_active.sum() / len(features)),
+        expected_activation=float(expected_activation[feature]),
+        top=tuple(int(row) for row in rows[strongest]),
+        strengths=tuple(float(value) for value in values[strongest]),
+        labels=MappingProxyType(_label_shares(features, rows[is_active])),
+        _features=features,
+    )
+
+
+def _label_shares(features: "Features", rows: Array) -> dict[str, float]:
+    """Return the shares of labels among the labelled samples in these rows."""
+    if features.labels is None:
+        return {}
+    labels = features.labels[rows]
+    found, counts = np.unique(labels[is_labelled(labels)], return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    return {features.label_name(int(found[i])): float(counts[i] / counts.sum()) for i in order}
 
 
 def _sample_html(media: bytes | None, text: str | None, strength: float) -> str:

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from nonneg.codes import EPSILON, active_units, row_lengths
+from nonneg.codes import active_units
 from nonneg.errors import InputError
-from nonneg.features._card import Card
+from nonneg.features._card import Card, card
 from nonneg.features._checks import (
     checked_codes,
     checked_label_names,
@@ -22,13 +22,13 @@ from nonneg.features._checks import (
     plain_json,
     sample_column,
 )
+from nonneg.features._columns import activity, moved, select_columns
 from nonneg.features._names import checked_names
+from nonneg.features._origin import agreement, model_columns
 from nonneg.features._pixels import checked_pixels, encode_png
 from nonneg.features._suggested import Suggestion
 from nonneg.labels import is_labelled
 from nonneg.payload import Array
-
-_BLOCK = 16_384  # rows of a memory map that are read at a time
 
 
 class Features:
@@ -207,19 +207,18 @@ class Features:
         return "images" if self.has_media else "texts" if "text" in self._samples.column_names else "samples"
 
     @property
+    def legend(self) -> str:
+        """What the pictures of samples show, where this is not obvious; empty otherwise."""
+        return str(self._provenance.get("legend") or "")
+
+    @property
     def model_columns(self) -> Array | None:
         """`(features,)`: the column of the model's output that each feature is, -1 for an empty feature.
 
         None means all columns in order. `with_columns` changes it. The code of a new sample for these features
         consists of these columns of the model's output.
         """
-        columns = self._provenance.get("columns")
-        if columns is None:
-            return None
-        is_list = isinstance(columns, list) and len(columns) == self.shape[1]
-        if not is_list or not all(type(column) is int and -1 <= column < 2**31 for column in columns):
-            raise InputError(f"provenance has invalid columns, expected {self.shape[1]} numbers, at least -1")
-        return np.array(columns, np.int64)
+        return model_columns(self._provenance, self.shape[1])
 
     @property
     def agreement(self) -> Array | None:
@@ -227,14 +226,7 @@ class Features:
 
         None for features of samples without partners. 0.5 is chance.
         """
-        found = self._provenance.get("agreement")
-        if not isinstance(found, dict) or not isinstance(found.get("auc"), list):
-            return None
-        if not all(value is None or (type(value) in (int, float) and 0 <= value <= 1) for value in found["auc"]):
-            return None
-        values = np.array([np.nan if value is None else value for value in found["auc"]] + [np.nan], np.float64)
-        columns = np.arange(self.shape[1]) if self.model_columns is None else self.model_columns
-        return values[columns] if columns.max(initial=0) < len(values) - 1 else None
+        return agreement(self._provenance, self.shape[1])
 
     # Derived values
 
@@ -274,21 +266,7 @@ class Features:
 
     def feature(self, feature: int, top: int = 10) -> Card:
         """Return a feature's card with its `top` strongest samples."""
-        rows, values = self.column(feature)
-        lengths, expected_activation = self._activity
-        is_active = np.abs(values) > EPSILON * lengths[rows]
-        strongest = np.argsort(-values, kind="stable")[:top]
-        return Card(
-            feature=feature,
-            name=self._names.get(feature) or None,
-            active=int(is_active.sum()),
-            frequency=float(is_active.sum() / len(self)),
-            expected_activation=float(expected_activation[feature]),
-            top=tuple(int(row) for row in rows[strongest]),
-            strengths=tuple(float(value) for value in values[strongest]),
-            labels=MappingProxyType(self._label_shares(rows[is_active])),
-            _features=self,
-        )
+        return card(self, feature, top)
 
     # Other features made of these
 
@@ -320,11 +298,9 @@ class Features:
         before = self.model_columns if self.model_columns is not None else np.arange(self.shape[1])
         of_model = np.where(chosen < 0, -1, before[chosen])
         return self._with_parts(
-            _codes=checked_codes(_select_columns(self._codes, chosen)),
-            _names={i: self._names[int(old)] for i, old in enumerate(chosen) if int(old) in self._names},
-            _suggestions={
-                i: self._suggestions[int(old)] for i, old in enumerate(chosen) if int(old) in self._suggestions
-            },
+            _codes=checked_codes(select_columns(self._codes, chosen)),
+            _names=moved(self._names, chosen),
+            _suggestions=moved(self._suggestions, chosen),
             _provenance=plain_json({**self._provenance, **(provenance or {}), "columns": of_model.tolist()}),
         )
 
@@ -416,35 +392,7 @@ class Features:
 
     @cached_property
     def _activity(self) -> tuple[Array, Array]:
-        """`(samples,)` lengths and `(features,)` expected activation in float64, computed in blocks of rows."""
-        lengths, expected = np.zeros(len(self)), np.zeros(self.shape[1])
-        for start in range(0, len(self), _BLOCK):
-            block = self._codes[start : start + _BLOCK].astype(np.float64)
-            lengths[start : start + _BLOCK] = length = row_lengths(block)
-            # The sum of unit rows, as one product: faster than scaling every row.
-            expected += block.T @ np.divide(1, length, out=np.zeros_like(length), where=length > 0)
-        freeze(lengths, expected := expected / len(self))
-        return lengths, expected
-
-    def _label_shares(self, rows: Array) -> dict[str, float]:
-        """The shares of labels among the labelled samples in these rows."""
-        if self._labels is None:
-            return {}
-        labels = self._labels[rows]
-        found, counts = np.unique(labels[is_labelled(labels)], return_counts=True)
-        order = np.argsort(-counts, kind="stable")
-        return {self.label_name(int(found[i])): float(counts[i] / counts.sum()) for i in order}
-
-
-def _moved(values: Mapping[int, Any], chosen: Array) -> dict[int, Any]:
-    """Values by feature, for the chosen features in their new order."""
-    return {i: values[int(old)] for i, old in enumerate(chosen) if int(old) in values}
-
-
-def _select_columns(codes: Any, chosen: Array) -> Any:
-    if (chosen < 0).any():
-        # Add an empty column at the end for -1.
-        empty = np.zeros((codes.shape[0], 1), codes.dtype)
-        codes = sp.hstack((codes, sp.csr_array(empty)), "csr") if sp.issparse(codes) else np.hstack((codes, empty))
-        chosen = np.where(chosen < 0, codes.shape[1] - 1, chosen)
-    return codes[:, chosen]
+        """`(samples,)` lengths and `(features,)` expected activation."""
+        found = activity(self._codes)
+        freeze(*found)
+        return found

@@ -14,6 +14,7 @@ from nonneg.features import Features, Suggestion, codes_key, write_suggestions
 from nonneg.naming._choose import Choice, best_terms
 from nonneg.naming._contrast import candidate_terms, relatives_of
 from nonneg.naming._reader import Reader, area_under_roc
+from nonneg.naming._words import folded_words
 from nonneg.payload import Array
 
 MOST_TEXTS = 20_000  # texts that can be read within seconds; of more, a random sample is used
@@ -143,6 +144,7 @@ class _Naming:
             name = self.reader.vocabulary.written(found)
             if namer is not None:
                 name = self._asked(namer, feature, own, near, name, set(names.values()))
+                taken.add(frozenset(word for run in folded_words(name) for word in run))
             taken.add(frozenset(word for term in found for word in term.split()))
             names[feature] = name
         return names

@@ -3,7 +3,7 @@
 from nonneg.search._encoder import Encoder, encoder_for, select_columns
 from nonneg.search._engine import ENGINES, Found, Where
 from nonneg.search._find import Hit, Hits, find, named_features
-from nonneg.search._folders import index_folder, parsed_features, search_folder
+from nonneg.search._folders import index_folder, named_run, parsed_features, search_folder
 from nonneg.search._index import Contribution, Index, verify
 from nonneg.search._marks import Mark, word_marks
 from nonneg.search._query import Query, numbered, parsed_feature
@@ -25,6 +25,7 @@ __all__ = [
     "find",
     "index_folder",
     "named_features",
+    "named_run",
     "numbered",
     "parsed_feature",
     "parsed_features",

@@ -157,6 +157,12 @@ class Encoder:
         self._features, self._is_trained, self._sentence_model = features, is_trained, sentence_model
         self._lock = threading.Lock()
 
+    def load(self) -> None:
+        """Load the model of a run of `nonneg train` now, which takes seconds, instead of with the first sample."""
+        with self._lock:
+            if self._is_trained:
+                _ = self._model
+
     def codes(self, sample: Any) -> sp.csr_array:
         """Return the code `(1, features)` of one sample.
 
@@ -183,7 +189,7 @@ class Encoder:
         try:
             source = self._model.modality.side(self._side).read(sample)
         except InputError as error:
-            name = "" if isinstance(sample, bytes) else f"{sample}: "
+            name = "" if isinstance(sample, bytes) or self.kind == "text" else f"{sample}: "
             raise InputError(f"{name}{error}") from error
         return self._model.embed(source, self._features.layer, media=False).codes
 

@@ -67,7 +67,7 @@ def search_folder(
     opened = Features.load(folder)
     place = index_beside(folder) if index is None else index
     if query.inputs and run is None:
-        run = _named_run(folder, opened)
+        run = named_run(folder, opened)
     if index is None and not place.exists():
         return find(opened, query, run=run, sentence_model=sentence_model)
     with Index.open(place, uri=uri) as known:
@@ -88,7 +88,8 @@ def index_beside(folder: Path) -> Path:
     return folder.with_name(f"{folder.name.removesuffix('.features')}.index")
 
 
-def _named_run(folder: Path, features: Features) -> str:
+def named_run(folder: Path, features: Features) -> str:
+    """Return the run that features in a folder name, if it is beside them or in the hub's cache."""
     named = features.provenance.get("run")
     if not isinstance(named, str):
         raise InputError(f"{folder} names no run that can encode new inputs, expected one as --run")

@@ -156,8 +156,7 @@ def arrow_vectors(column: Any, name: str = "the column") -> Any:
             raise InputError(f"{name} has no rows, expected at least one")
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
     kind = column.type
-    if not _is_list(kind) or not (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)):
-        raise InputError(f"{name} is an Arrow column of {kind}, expected lists of numbers")
+    check_vector_type(kind, name)
     if column.null_count:
         missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]
         raise InputError(f"{name}, row {missing}, is missing, expected a vector")
@@ -170,6 +169,12 @@ def arrow_vectors(column: Any, name: str = "the column") -> Any:
             odd = int(np.flatnonzero(lengths != lengths[0])[0])
             raise InputError(f"{name}, row {odd}, has {lengths[odd]} numbers, expected {lengths[0]}, as in row 0")
     return values.to_numpy(zero_copy_only=False).reshape(len(column), -1)
+
+
+def check_vector_type(kind: Any, name: str) -> None:
+    """Raise an `InputError` unless an Arrow type is that of lists of numbers."""
+    if not _is_list(kind) or not (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)):
+        raise InputError(f"{name} is an Arrow column of {kind}, expected lists of numbers")
 
 
 def as_column(values: Any) -> Any:

@@ -163,6 +163,29 @@ def test_bad_input_names_what_is_wrong_and_leaves_nothing(tmp_path, embedding, d
     assert not out.exists()
 
 
+@pytest.mark.parametrize("name", ["vector", "text", "id", "large text"])
+def test_a_small_file_that_stands_for_much_is_an_error_before_it_takes_memory(name, tmp_path, embedding):
+    rows = 1 if name == "vector" else 1000
+    width = 30_000_000 if name == "vector" else 64
+    long = pa.array(["x" * 5_000_000], pa.large_string() if name == "large text" else pa.string())
+    columns = {
+        "vector": pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(rows * width, np.float32)), width),
+        "id": [str(row) for row in range(rows)],
+        "text": ["short"] * rows,
+    }
+    if name != "vector":
+        columns[name.split()[-1]] = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), long)
+    path = tmp_path / "small.parquet"
+    pq.write_table(pa.table(columns), path, compression="zstd", store_schema=name == "large text")
+    assert path.stat().st_size < 100_000
+    del columns
+    before = pa.default_memory_pool().max_memory()
+    with pytest.raises(InputError, match=r"small\.parquet.*(30000000|bytes of text)"):
+        bulk.convert_shards(embedding, [str(path)], tmp_path / "x.features", ids="id", texts="text")
+    assert pa.default_memory_pool().max_memory() - before < 100_000_000
+    assert not (tmp_path / "x.features").exists()
+
+
 def test_a_part_that_was_cut_is_an_error(tmp_path, embedding, shards):
     out = tmp_path / "x.features"
     bulk.convert_shards(embedding, shards, out)

@@ -117,6 +117,7 @@ def test_transform_never_moves_the_fitted_head(clusters, monkeypatch):
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_an_estimator_used_on_a_gpu_can_be_pickled_for_a_machine_without_one(clusters):
     embedding = NonNegativeEmbedding(**SMALL | {"max_iter": 20, "device": "cuda"}).fit(clusters[0])
     embedding.transform(clusters[0])
@@ -125,6 +126,7 @@ def test_an_estimator_used_on_a_gpu_can_be_pickled_for_a_machine_without_one(clu
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize(("first", "second"), [("cuda", "cpu"), ("cpu", "cuda"), ("cuda", "cuda")])
 def test_a_run_resumes_on_another_device(first, second, vectors, tmp_path, monkeypatch):
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):

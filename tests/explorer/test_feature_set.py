@@ -10,9 +10,9 @@ import scipy.sparse as sp
 
 from nonneg import Features, InputError, metrics
 from nonneg.explorer import Explorer, open_explorer
-from nonneg.explorer._answers import Query, Weight
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._map_page import map_page
+from nonneg.explorer._requests import Query, Weight
 from nonneg.features import SampleMap
 
 
@@ -299,6 +299,15 @@ def test_a_feature_of_pairs_says_how_far_partners_agree():
 def test_figures_of_features_that_are_not_numbers_are_left_out(given):
     features = Features(np.eye(2, dtype=np.float32), provenance={"feature_figures": given})
     assert open_explorer([features]).feature(0, 0).figures == ()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [[1], {"x": 3}, {"x": [[["a", 0.5]]]}, {"x": [[["a", 2.0, 0.1]]]}, {"x": [[[1, 0.5, 0.1]]]}, {"x": []}, {"x": [3]}],
+)
+def test_terms_of_features_that_are_not_shares_are_left_out(given):
+    features = Features(np.eye(2, dtype=np.float32), provenance={"feature_terms": given})
+    assert open_explorer([features]).feature(0, 0).terms == ()
 
 
 def test_samples_are_found_in_time_among_many_labels():

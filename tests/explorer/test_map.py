@@ -3,7 +3,9 @@
 import base64
 import io
 import re
+import struct
 import tracemalloc
+import zlib
 
 import numpy as np
 import pytest
@@ -11,9 +13,16 @@ from PIL import Image
 
 from nonneg import Features, InputError
 from nonneg.explorer import export, open_explorer
-from nonneg.explorer._answers import NewName
 from nonneg.explorer._families import families
+from nonneg.explorer._range import Range
+from nonneg.explorer._requests import NewName
 from nonneg.features import journal, read_map
+
+
+def encode_png(pixels):
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "png")
+    return buffer.getvalue()
 
 
 def numbers(text, kind):
@@ -117,6 +126,27 @@ def test_the_map_is_painted_filtered_and_leads_to_samples(topics, serve, visit):
     page.locator("h2", has_text="60 selected").wait_for()
     page.locator(".chosen .tile").first.click()
     page.wait_for_url(re.compile("/sample/"))
+
+
+def test_the_most_common_labels_have_colours(topics, serve, visit):
+    labels = np.minimum(np.arange(180), 12)
+    many = Features(topics.codes, labels=labels, label_names=[f"label {number}." for number in range(13)])
+    page = visit(serve(many) + "/map")
+    page.locator("canvas[data-painted]").wait_for()
+    shown = page.locator(".legend").inner_text()
+    assert "label 12." in shown and "label 8." in shown and "label 9." not in shown and "3 other labels" in shown
+
+
+def test_a_picture_of_the_set_that_is_too_large_is_left_out_of_what_is_normal():
+    generator = np.random.default_rng(0)
+    pictures = [encode_png(generator.integers(0, 256, (8, 8, 3), dtype=np.uint8)) for _ in range(30)]
+    header = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
+    pictures[3] = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(part)) + kind + part + struct.pack(">I", zlib.crc32(kind + part))
+        for kind, part in ((b"IHDR", header), (b"IDAT", b""), (b"IEND", b""))
+    )
+    features = Features(generator.random((30, 4), np.float32), media=pictures)
+    assert Range(features).problem(features.codes[0], pictures[0]) is None
 
 
 def test_the_search_box_suggests_features_and_samples(topics, serve, visit):

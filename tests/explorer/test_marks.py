@@ -1,8 +1,12 @@
 """Words that switch a feature on are marked in a real browser."""
 
+import shutil
+
 import pytest
 
 import nonneg
+from nonneg.errors import InputError
+from nonneg.explorer import open_explorer
 from nonneg.modalities.texts import Texts, ViewConfig
 from nonneg.training import TrainConfig, train
 from tests.explorer.conftest import settled
@@ -38,3 +42,13 @@ def test_words_are_marked_in_a_text_in_a_typed_text_and_in_the_strongest_texts(r
     page.get_by_role("button", name="Show its features").click()
     page.locator(".whole .text").wait_for()
     assert page.locator(".whole .text").inner_text() == "stolen <b>card</b>"
+
+
+def test_a_model_that_cannot_be_loaded_is_an_error_only_where_it_is_needed(run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "run")
+    shutil.copytree(run.parent / "run.features", tmp_path / "run.features")
+    explorer = open_explorer([copy])
+    (copy / "model" / "model.safetensors").write_bytes(b"damaged")
+    explorer.prepare()
+    with pytest.raises(InputError, match="model"):
+        explorer.encode(0, "lost my card")

@@ -30,6 +30,22 @@ def test_every_page_has_a_heading_and_fits_desktop_and_phone(own_digits, serve, 
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
 
 
+def test_a_page_that_cannot_be_shown_keeps_the_way_to_the_others(ncl, serve, visit):
+    address = serve(ncl)
+    for place in ("/feature/99999", "/?set=7"):
+        page = visit(address + place)
+        page.locator("main .trouble").wait_for()
+        assert page.get_by_text("Step 1 of 4").count() == 0
+        page.get_by_role("link", name="Features", exact=True).click()
+        page.get_by_role("heading", name="Features", exact=True).wait_for()
+
+
+def test_the_reference_shows_names_as_code(ncl, serve, visit):
+    page = visit(serve(ncl) + "/reference")
+    settled(page)
+    assert "`" not in page.locator("main").inner_text()
+
+
 def test_overview_shows_both_sets_and_statistics(own_digits, serve, visit):
     page = visit(serve(own_digits / "cl", own_digits / "ncl"))
     assert page.locator("article.side").count() == 2

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from nonneg import Features, InputError, NonNegativeClassifier, NonNegativeEmbedding, load
 from nonneg.convert import convert_file
 from nonneg.explorer import open_explorer
-from nonneg.explorer._answers import Query, Weight
+from nonneg.explorer._requests import Query, Weight
 from nonneg.modalities.images import open_source
 
 

@@ -213,6 +213,13 @@ def test_an_unreadable_image_is_an_error(client, digits, content):
     assert answer.status_code == 422 and "image" in answer.json()["detail"]
 
 
+def test_features_are_opened_with_the_run_that_they_name_beside_them(client, own_digits):
+    named = Features.load(own_digits / "ncl.features").with_provenance({"run": "ncl"})
+    asks = client(named.save(own_digits / "named.features"))
+    assert asks.get("/api/overview").json()["sets"][0]["can_encode"] == "image"
+    assert asks.post("/api/sets/0/encode", content=picture(1)).status_code == 200
+
+
 def test_features_without_a_run_cannot_encode(client, digits):
     asks = client(digits / "ncl.features")
     assert asks.post("/api/sets/0/encode", content=picture(1)).status_code == 422

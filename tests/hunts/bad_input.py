@@ -108,6 +108,11 @@ def _bad_texts(folder: Path) -> None:
     (folder / "deep.json").write_text("[" * 100_000)
     (folder / "thesis.tex").write_text("years of work")
     (folder / "texts.txt").write_text("a b\nc d\n" * 20)
+    (folder / "blank.txt").write_text("a b\n \t\nc d\n" * 20)
+    (folder / "nul.txt").write_text("a b\nc\0d\n" * 20)
+    (folder / "utf16.txt").write_text("a b\nc d\n" * 20, encoding="utf-16")
+    rows = "".join(f"text {row},{row},x\n" for row in range(40))
+    (folder / "captions.csv").write_text(f"text,row,all\n{rows}")
     tables = {
         "pairs": "image,text\nmixed/a.png,one\nmixed/b.png,two\n",
         "gone": "image,text\nnowhere.png,one\nmixed/b.png,two\n",
@@ -240,7 +245,7 @@ CASES = [
     case("train digits --out thesis.tex/new", "thesis.tex/new"),
     # Training on pairs, graphs and texts
     case(f"{PAIRS} --data nowhere", "nowhere"),
-    case(f"{PAIRS} --data pairs.csv", "image sizes"),
+    case(f"{PAIRS} --data pairs.csv", "at least 4"),
     case(f"{PAIRS} --data gone.csv", "nowhere.png"),
     case(f"{PAIRS} --data same.csv", "groups"),
     case(f"{PAIRS} --data numbers.csv", "numbers.csv"),
@@ -273,6 +278,16 @@ CASES = [
     case(f"{TEXT} --data texts.txt --pairs nowhere", "nowhere"),
     case(f"{TEXT} --data texts.txt --labels short.txt", "short.txt"),
     case(f"{TEXT} --data texts.txt --vocabulary 0", "vocabulary is 0"),
+    case(f"{TEXT} --data empty.txt", "empty.txt"),
+    case(f"{TEXT} --data blank.txt", "row 1 is blank"),
+    case(f"{TEXT} --data nul.txt", "row 1 has a NUL character"),
+    case(f"{TEXT} --data latin.txt", "0xe9"),
+    case(f"{TEXT} --data utf16.txt", "0xff"),
+    case(f"{TEXT} --data one.txt", "all 60 texts are the same"),
+    case(f"{TEXT} --data captions.csv:nowhere", "'nowhere'"),
+    case(f"{TEXT} --data captions.csv:text --pairs short.txt", "short.txt"),
+    case(f"{TEXT} --data captions.csv:text --groups row", "no two texts"),
+    case(f"{TEXT} --data captions.csv:text --groups all", "all texts are in one group"),
     case(f"{TEXT} --data texts.txt --encoder transformer:nowhere", "transformer:nowhere"),
     # The demo, reproduction and theory
     case("demo --data v.npy", "v.npy"),

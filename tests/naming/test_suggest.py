@@ -84,6 +84,13 @@ def test_a_namer_names_features_and_its_names_are_scored_too(features):
         suggest_names(features, namer=lambda task: 3)
 
 
+def test_a_suggestion_replaces_a_taken_name_only_if_it_is_free_itself(features):
+    plain = suggest_names(features)
+    given = plain[list(plain)[-1]].name  # the suggestion for the weakest feature, given to every one
+    names = [found.name for found in suggest_names(features, namer=lambda task: given).values()]
+    assert given in names and len(set(names)) == len(names) > 2
+
+
 def test_a_text_fits_a_name_by_words_that_occur_together_and_the_score_is_the_area_under_the_roc_curve():
     texts = ["crude oil", "oil barrel", "crude barrel", "goal team", "team match", "goal match"] * 5
     reader = Reader(texts)

@@ -13,11 +13,11 @@ from nonneg.studies import demo
 
 
 @pytest.mark.slow
-def test_intents_are_compared_with_word_counts_within_two_minutes(tmp_path, capsys):
+def test_intents_are_compared_with_word_counts_in_little_time(tmp_path, capsys):
     pytest.importorskip("tokenizers")
     start = time.process_time()
     cl, ncl, words = demo("intents", tmp_path / "demo")
-    assert time.process_time() - start < 120
+    assert time.process_time() - start < 240  # about 80 on an idle machine
     assert (cl.name, ncl.name, words.name) == ("CL", "NCL", "TF-IDF")
     assert ncl.figures["sparsity"] > 0.9 and cl.figures["sparsity"] < 0.01
     excess = ncl.figures["class_consistency_supported"] - ncl.figures["class_consistency_floor"]

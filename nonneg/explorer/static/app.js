@@ -15,7 +15,7 @@ import { featuresPage } from "./features.js";
 import { overviewPage } from "./overview.js";
 import { referencePage } from "./reference.js";
 import { samplePage } from "./sample.js";
-import { tryPage } from "./try.js";
+import { findsByWords, tryPage } from "./try.js";
 
 const ROUTES = [
   [/^\/$/, overviewPage],
@@ -38,7 +38,7 @@ let projectName = "";
 
 function header(overview) {
   const { path } = here();
-  const set = setNumber();
+  const set = Object.hasOwn(overview.sets, setNumber()) ? setNumber() : 0;
   const link = (target, text, current) =>
     element("a", { href: href(target, forSet(set)), "aria-current": current ? "page" : null }, text);
   const pages = [["/", "Overview", path === "/"], ["/features", "Features", /^\/feature/.test(path)]];
@@ -46,7 +46,9 @@ function header(overview) {
   if (!isStatic) pages.push(["/samples", "Samples", /^\/sample/.test(path)]);
   if (!isStatic) pages.push(["/compose", "Compose", path === "/compose"]);
   if (overview.sets.length > 1) pages.push(["/compare", "Compare", path === "/compare"]);
-  if (overview.sets.some((each) => each.can_encode)) pages.push(["/try", "Try", path === "/try"]);
+  if (overview.sets.some((each) => each.can_encode)) {
+    pages.push(["/try", overview.sets.some(findsByWords) ? "Search" : "Try", path === "/try"]);
+  }
   document.getElementById("header").replaceChildren(
     element("nav", { class: "places", "aria-label": "Pages" }, pages.map((page) => link(...page))),
     finder(/^\/(features|samples)$/.test(path) ? here().parameters.get("q") || "" : ""),
@@ -77,9 +79,10 @@ async function draw(fresh, scroll = null) {
   if (!isStatic && (fresh || scroll !== null)) forgetNames(path === "/" ? "" : "overview");
   main.setAttribute("aria-busy", "true");
   let page;
+  let overview = null;
   let focus = null;
   try {
-    const overview = await loadOverview();
+    overview = await loadOverview();
     projectName = overview.sets.map((each) => each.name).join(" and ");
     const number = setNumber();
     if (!Object.hasOwn(overview.sets, number)) throw new Error(`There is no set number ${parameters.get("set")}.`);
@@ -92,6 +95,7 @@ async function draw(fresh, scroll = null) {
     if (!page) throw new Error("This page does not exist.");
   } catch (error) {
     if (mine !== latest) return;
+    if (overview) header(overview);
     page = element("section", { class: "trouble" },
       element("h1", {}, "This page cannot be shown"), element("p", {}, error.message),
       element("p", {}, element("a", { href: href("/") }, "Back to the overview")));
@@ -150,6 +154,7 @@ if (parameters.has("token")) {
 }
 follow(draw);
 draw(false).then(() => {
-  if (!isStatic) firstVisit(); // a copy lacks half of what the tour shows
+  // A copy lacks half of what the tour shows.
+  if (!isStatic && !main.querySelector(".trouble")) firstVisit();
   return awaitHints();
 });

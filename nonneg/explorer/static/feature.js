@@ -51,16 +51,26 @@ function band(set, words, { low, high, samples }, few) {
     tiles(set, some, { size: "nine", lines: 2 }));
 }
 
-function labels({ labels: found }) {
+/** Bars for the shares of active samples, each with a line for the share of all samples. */
+function shares(heading, words, found) {
   if (!found.length) return null;
   const most = Math.max(...found.map((each) => Math.max(each.share, each.overall)));
   const width = (share) => `${(100 * share) / most}%`;
-  return section("Labels", "Labels of its active samples. The line marks the label's share of all samples.",
+  return section(heading, words,
     element("div", { class: "labels" }, found.map((each) => element("div", { class: "labelled" },
-      dataText(each.label, { title: each.label }),
+      dataText(each.label ?? each.term, { title: each.label ?? each.term }),
       element("span", { class: "track", role: "img", "aria-label": `share of all samples ${percent(each.overall)}` },
         element("i", { style: { width: width(each.share) } }), element("b", { style: { left: width(each.overall) } })),
       element("span", { class: "number" }, percent(each.share))))));
+}
+
+function labels({ labels: found }) {
+  return shares("Labels", "Labels of its active samples. The line marks the label's share of all samples.", found);
+}
+
+function terms(set, { title: name, terms: found }) {
+  const words = `What sets its ${kind(set)} apart: the share of the active ones. The line marks the share of all ${kind(set)}.`;
+  return shares(name[0].toUpperCase() + name.slice(1), words, found);
 }
 
 function related(set, heading, words, relations) {
@@ -113,7 +123,9 @@ export async function featurePage({ set, overview, number }) {
     page.near_misses.length > 0 && section("Near misses", `Similar to the ${kind(set)} above, but the feature is inactive.`,
       tiles(set, page.near_misses.slice(0, few ? 6 : 9), { size: "nine", lines: 3 })),
     live && element("div", { class: "sides plain" },
-      section("Activation", null, activation(page.histogram, each.samples)), labels(page)),
+      element("div", {}, section("Activation", null, activation(page.histogram, each.samples)),
+        page.terms.length > 0 && labels(page)),
+      page.terms.length ? element("div", {}, page.terms.map((some) => terms(set, some))) : labels(page)),
     element("div", { class: "sides plain" },
       related(set, "Active together with", `Features that are active on the same ${kind(set)}.`, page.co_active),
       related(set, "Similar features", `Features that occur with the same other features, possibly on other ${kind(set)}.`, page.similar)));

@@ -20,8 +20,16 @@ function colourOf(name) {
   return [1, 3, 5].map((start) => parseInt(value.slice(start, start + 2), 16));
 }
 
+/** The most common labels, each with the place of its colour. */
+function placesOfLabels(labels, names) {
+  const counts = names.map(() => 0);
+  for (const label of labels || []) if (label < counts.length) counts[label] += 1;
+  const common = [...counts.keys()].sort((a, b) => counts[b] - counts[a]).slice(0, HUES).sort((a, b) => a - b);
+  return new Map(common.map((label, place) => [label, place]));
+}
+
 /** Colours of the points: of their label, or from grey to full colour by the strength of a feature. */
-function coloured(total, labels, strengths, chosen) {
+function coloured(total, labels, places, strengths, chosen) {
   const found = new Uint8Array(4 * total);
   const [rest, full] = [colourOf("--hue-rest"), colourOf("--bar")];
   const hues = Array.from({ length: HUES }, (_, place) => colourOf(`--hue-${place}`));
@@ -32,17 +40,18 @@ function coloured(total, labels, strengths, chosen) {
       const share = 0.35 + (0.65 * strengths[i]) / 255;
       ink = strengths[i] ? full.map((value, c) => value * share + rest[c] * (1 - share)) : rest;
       front = front && strengths[i] > 0;
-    } else if (labels && labels[i] < HUES) ink = hues[labels[i]];
+    } else if (labels && places.has(labels[i])) ink = hues[places.get(labels[i])];
     found.set(ink, 4 * i);
     found[4 * i + 3] = front ? 255 : 0;
   }
   return found;
 }
 
-function legend(names) {
-  return element("div", { class: "legend" }, names.slice(0, HUES).map((name, place) =>
-    element("span", {}, element("i", { class: `key hue-${place}` }), dataText(name))),
-  names.length > HUES && element("span", {}, element("i", { class: "key hue-rest" }), `${names.length - HUES} other labels`));
+function legend(names, places) {
+  const rest = names.length - places.size;
+  return element("div", { class: "legend" }, [...places].map(([label, place]) =>
+    element("span", {}, element("i", { class: `key hue-${place}` }), dataText(names[label]))),
+  rest > 0 && element("span", {}, element("i", { class: "key hue-rest" }), counted(rest, "other label")));
 }
 
 export async function mapPage({ set, overview, parameters }) {
@@ -76,10 +85,11 @@ export async function mapPage({ set, overview, parameters }) {
     if (state.q && !isStatic) hits = new Set((await ask(`sets/${set}/find`, [["q", state.q], ["shown", 0]])).rows);
     const isChosen = (i) => (wanted < 0 || labels[i] === wanted) && (!hits || hits.has(i));
     const chosen = wanted >= 0 || hits ? Array.from({ length: total }, (_, i) => isChosen(i)) : null;
-    plot.colour(coloured(total, labels, strengths || null, chosen), (i) => (chosen ? chosen[i] : true));
+    const places = placesOfLabels(labels, found.label_names);
+    plot.colour(coloured(total, labels, places, strengths || null, chosen), (i) => (chosen ? chosen[i] : true));
     key.replaceChildren(strengths
       ? element("p", { class: "soft" }, `Orange: ${kind(set)} on which the feature is active.`)
-      : found.label_names.length ? legend(found.label_names) : "");
+      : found.label_names.length ? legend(found.label_names, places) : "");
     const matching = chosen ? chosen.reduce((sum, is) => sum + is, 0) : total;
     note.textContent = `${counted(matching, kind(set, 1), kind(set))}${chosen ? " match" : ""}. Similar ones are close (${found.method}).`
       + " Drag to move, scroll to zoom, hold Shift or use Lasso to select.";

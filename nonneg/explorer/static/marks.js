@@ -55,6 +55,7 @@ export function markedText(set, text, parts) {
 
   async function show(caption) {
     latest = caption;
+    note.replaceChildren("Looking for the words…");
     try {
       const found = await send("POST", `sets/${set}/marks`, { text, feature: caption.feature });
       if (latest !== caption) return;

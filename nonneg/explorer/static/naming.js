@@ -2,6 +2,7 @@
 
 import { ask, forget, send } from "./api.js";
 import { announce, dataText, element, percent } from "./build.js";
+import { kind } from "./pieces.js";
 
 const AUTHOR = "explorer-author";
 
@@ -39,7 +40,7 @@ export function naming(set, page, canName, onChange) {
       row.name && score(nameScore),
       !row.name && row.score !== null && element("p", { class: "soft clamped" },
         row.is_guess ? "This name is a guess. " : "This name is a suggestion. ",
-        `On held-out texts, it ranks an active text above an inactive one ${percent(row.score)} of the time (chance: 50%).`),
+        `On held-out ${kind(set)}, it ranks an active ${kind(set, 1)} above an inactive one ${percent(row.score)} of the time (chance: 50%).`),
       canName && element("button", { type: "button", onclick: () => edit(row.name || "") },
         row.name ? "Rename" : "Name this feature"),
       pastNames(history)));

@@ -4,11 +4,13 @@ import { href, forSet } from "./address.js";
 import { askOnce } from "./api.js";
 import { dataText, element, figure, percent } from "./build.js";
 import { activeShare, curve, frequencies, withChance } from "./charts.js";
+import { findsByWords, wordsForm } from "./try.js";
 import { bar, blocksOf, count, counted, face, featureLink, keyOf, kind, placesOf, shareOf, strip } from "./pieces.js";
 
 const PARTS = 3;
 
-function lead({ sets, same_samples: same }) {
+function lead(overview) {
+  const { sets, same_samples: same } = overview;
   const [first, second] = sets;
   const why = same && sets.map((each) => reason(each)).find(Boolean);
   const both = same ? `Two models have encoded the same ${first.kind}.` : "The two sets of features have different samples.";
@@ -21,6 +23,7 @@ function lead({ sets, same_samples: same }) {
     element("p", { class: "large" },
       `A feature is a property that a model has discovered. It is active on some ${first.kind} and inactive on the`,
       ` others. Its meaning is what those ${first.kind} have in common.`),
+    !second && findsByWords(first) && wordsForm(0, overview),
     second && element("p", {},
       `${both} Compare the rows on the left and on the right: does each row show one kind of thing?`,
       why && ` The ${kind(0, 1)} at the top was chosen because ${why}.`));
@@ -37,7 +40,7 @@ function example(set, { sets, same_samples: same }) {
   const { sample, parts } = sets[set].example;
   const most = parts.slice(0, PARTS);
   const share = most.reduce((sum, part) => sum + part.share, 0);
-  const number = parts.length === 1 ? "one feature" : `${parts.length} features`;
+  const number = parts.length === 1 ? "one feature" : counted(parts.length, "feature");
   const why = reason(sets[set], share);
   const shares = parts.length > PARTS ? `, ${PARTS} of which make up ${percent(share)}` : "";
   return element("section", { class: "apart", "aria-label": "Example" },

@@ -10,6 +10,9 @@ function typeName(schema) {
   return schema.type || "anything";
 }
 
+/** Return the parts of a description: names between backticks as code. */
+const prose = (text) => text.split("`").map((part, i) => (i % 2 ? element("code", {}, part) : part));
+
 function call(path, method, { description, parameters = [], requestBody, responses }) {
   const json = (part) => typeName(part?.content?.["application/json"]?.schema);
   const takes = json(requestBody);
@@ -18,14 +21,14 @@ function call(path, method, { description, parameters = [], requestBody, respons
   const facts = [...given, takes && `takes ${takes}`, gives && `returns ${gives}`];
   return element("section", {},
     element("h2", {}, element("code", {}, `${method.toUpperCase()} ${path}`)),
-    element("p", {}, description),
+    element("p", {}, prose(description)),
     element("p", { class: "soft" }, facts.filter(Boolean).join(", ")));
 }
 
 function described(name, { description = "", properties = {} }) {
   const fields = Object.entries(properties).map(([field, schema]) =>
     element("li", {}, element("code", {}, field), ` ${typeName(schema)}`));
-  return element("details", {}, element("summary", {}, name), element("p", {}, description), element("ul", {}, fields));
+  return element("details", {}, element("summary", {}, name), element("p", {}, prose(description)), element("ul", {}, fields));
 }
 
 export async function referencePage() {

@@ -34,7 +34,7 @@ export function partsOf(set, parts, off = new Set(), toggle = null) {
     bar(blocksOf(parts.filter((part) => !off.has(part.caption.feature))), places, 1, `sum of ${counted(parts.length, "feature")}`),
     element("div", { class: "parts" }, list),
     rest.length > 0 && element("p", { class: "soft" },
-      `and ${rest.length} smaller ${rest.length === 1 ? "feature" : "features"}, ${restShare} in total`),
+      `and ${counted(rest.length, "smaller feature")}, ${restShare} in total`),
   ];
 }
 
@@ -42,7 +42,7 @@ export function partsOf(set, parts, off = new Set(), toggle = null) {
 function ablationSummary(off, titles, whole, neighbours) {
   if (!off.size) return null;
   const [first] = off;
-  const what = off.size === 1 ? ["“", dataText(titles.get(first) || `feature ${first}`), "”"] : `${off.size} features`;
+  const what = off.size === 1 ? ["“", dataText(titles.get(first) || `feature ${first}`), "”"] : counted(off.size, "feature");
   const rows = (hits) => new Set(hits.map((hit) => hit.sample.row));
   const [before, now] = [rows(whole), rows(neighbours)];
   const fresh = [...now].filter((row) => !before.has(row)).length;
@@ -76,7 +76,7 @@ function prediction(set, whole, page, off) {
       element("li", {}, element("span", { class: "share" }, `+${value.toFixed(2)}`), " ", featureLink(set, caption)))));
 }
 
-export async function samplePage({ set, number, parameters }) {
+export async function samplePage({ set, overview, number, parameters }) {
   const off = new Set((parameters.get("off") || "").split(",").filter((part) => /^\d+$/.test(part)).map(Number));
   const path = `sets/${set}/sample/${number}`;
   const whole = await ask(path);
@@ -102,7 +102,8 @@ export async function samplePage({ set, number, parameters }) {
       setChoice(set, (other) => href(`/sample/${number}`, forSet(other)))),
     element("div", { class: "apart" },
       element("div", { class: `whole ${sample.has_picture ? "" : "written"}` }, sample.has_picture
-        ? [face(set, sample, { large: true }), page.text && element("p", { class: "soft" }, dataText(page.text))]
+        ? [face(set, sample, { large: true }), overview.sets[set].legend && element("p", { class: "soft" }, overview.sets[set].legend),
+          page.text && element("p", { class: "soft" }, dataText(page.text))]
         : markedText(set, page.text ?? sample.id, page.text ? parts : [])),
       element("div", {},
         element("h2", {}, counted(parts.length, "active feature")),

@@ -1,35 +1,67 @@
 // The features of a new image or text. It is sent only to this server and is not stored.
 
-import { href, forSet } from "./address.js";
+import { go, here, href, forSet } from "./address.js";
 import { describe, send } from "./api.js";
 import { announce, dataText, element } from "./build.js";
 import { markedText } from "./marks.js";
 import { counted, hits, kind, placesOf, setChoice, markSmall, title } from "./pieces.js";
 import { partsOf } from "./sample.js";
 
-function encodedInput(set, given, { parts, neighbours, warning }) {
+function encodedInput(set, given, { parts, neighbours, warning }, finds) {
   const titles = new Map(parts.map((part) => [part.caption.feature, title(part.caption)]));
   const words = counted(parts.length, "active feature");
   announce(words);
+  const similar = [
+    element("h2", {}, finds ? "Found" : "Most similar"),
+    neighbours.length
+      ? hits(set, neighbours, placesOf([...titles.keys()]), titles)
+      : element("p", {}, "No feature is active on it."),
+  ];
   return [
     warning && element("p", { class: "warning", role: "alert" }, element("b", {}, "Out of range. "), warning,
       " What follows is what the model makes of it, but do not rely on it."),
+    ...(finds ? similar : []),
+    finds && element("h2", {}, "Features of the words"),
     element("div", { class: "apart" },
       given instanceof Blob
         ? element("div", { class: "whole" }, element("img", { src: URL.createObjectURL(given), alt: "your image", onload: markSmall }))
         : element("div", { class: "whole written" }, markedText(set, given, parts)),
       element("div", {}, element("h2", {}, words), partsOf(set, parts))),
-    element("h2", {}, "Most similar"),
-    neighbours.length
-      ? hits(set, neighbours, placesOf([...titles.keys()]), titles)
-      : element("p", {}, "No feature is active on it."),
-  ];
+    ...(finds ? [] : similar),
+  ].filter(Boolean);
+}
+
+/** Whether words find the pictures of a set: of pairs, both have the same features. */
+export function findsByWords(each) {
+  return each.can_encode === "text" && each.kind === "images";
+}
+
+/** A search box for words, with names of strong features as examples. */
+export function wordsForm(set, overview, value = "") {
+  const input = element("input", {
+    id: "words", type: "search", placeholder: "Describe what you look for", autocomplete: "off", dir: "auto", value, "aria-label": "Words",
+  });
+  const search = (words) => go(href("/try", forSet(set, { words })));
+  const examples = overview.sets[set].strongest_features.map((row) => row.name || row.hint).filter(Boolean).slice(0, 4);
+  return element("div", {},
+    element("form", {
+      role: "search", class: "words",
+      onsubmit: (event) => {
+        event.preventDefault();
+        if (input.value.trim()) search(input.value.trim());
+      },
+    }, input, element("button", { type: "submit" }, "Find pictures")),
+    examples.length > 0 && element("p", { class: "soft" }, "For example: ", examples.flatMap((words, place) => [
+      place ? " · " : "",
+      element("button", { type: "button", class: "link", onclick: () => search(words.replaceAll(",", "")) }, dataText(words.replaceAll(",", ""))),
+    ])));
 }
 
 export async function tryPage({ set, overview }) {
   const usable = overview.sets[set].can_encode ? set : overview.sets.findIndex((each) => each.can_encode);
   if (usable < 0) throw new Error("These features were opened without their model. Open the trained run to try new samples.");
   const isText = overview.sets[usable].can_encode === "text";
+  const finds = findsByWords(overview.sets[usable]);
   const result = element("div");
   let latest = null; // the input that was given last
 
@@ -41,7 +73,7 @@ export async function tryPage({ set, overview }) {
       const found = isText
         ? await send("POST", `sets/${usable}/encode-text`, { text: given })
         : await send("POST", `sets/${usable}/encode`, given);
-      if (given === latest) result.replaceChildren(...encodedInput(usable, given, found).filter(Boolean));
+      if (given === latest) result.replaceChildren(...encodedInput(usable, given, found, finds));
     } catch (error) {
       if (given === latest) result.replaceChildren(element("p", { class: "trouble", role: "alert" }, error.message));
     }
@@ -66,22 +98,26 @@ export async function tryPage({ set, overview }) {
   }, file, element("span", {}, "Drop an image here, or choose one (PNG or JPEG)."));
 
   const typed = element("textarea", { id: "typed", rows: 4, dir: "auto", "aria-label": "Your text" });
+  if (finds) {
+    const words = here().parameters.get("words") || "";
+    setTimeout(() => show(words.trim()));
+    return element("section", {},
+      element("div", { class: "head" }, element("h1", {}, "Find pictures by words"), setChoice(usable, (other) => href("/try", forSet(other)))),
+      wordsForm(usable, overview, words),
+      element("p", { class: "soft" }, "The words and the pictures share their features. Words are sent only to this server and are not stored."),
+      result);
+  }
   const form = element("form", {
     class: "typing",
     onsubmit: (event) => {
       event.preventDefault();
       show(typed.value.trim());
     },
-  }, typed, element("button", { type: "submit" }, kind(usable) === "images" ? "Find pictures" : "Show its features"));
+  }, typed, element("button", { type: "submit" }, "Show its features"));
 
-  // Of pairs, words find pictures: both have the same features.
-  const finds = isText && kind(usable) === "images";
-  const heading = finds ? "Find pictures by words" : isText ? "Try a text" : "Try an image";
   return element("section", {},
-    element("div", { class: "head" }, element("h1", {}, heading), setChoice(usable, (other) => href("/try", forSet(other)))),
-    element("p", {}, finds
-      ? "Describe what you look for. The words and the pictures share their features. Words are sent only to this server and are not stored."
-      : `See which features are active on ${isText ? "a text" : "an image"} of your own. It should resemble the ${kind(usable)} in`
+    element("div", { class: "head" }, element("h1", {}, isText ? "Try a text" : "Try an image"), setChoice(usable, (other) => href("/try", forSet(other)))),
+    element("p", {}, `See which features are active on ${isText ? "a text" : "an image"} of your own. It should resemble the ${kind(usable)} in`
         + " this set. It is sent only to this server and is not stored."),
     isText ? form : drop,
     isText && element("p", { class: "soft" }, "For example: ",

@@ -3,9 +3,9 @@
     python -m benchmarks.train_speed --data cifar10.tar
 
 On a CUDA device: the recipe `cifar10` as `nonneg train` runs it, with log and checkpoints; batch 1,024; images read
-from disk instead of the device; NCL and CL in alternation; lightly's SimCLR transform and loss with the same network;
-and `embed` compared with the forward pass alone. Without one: views and steps on the CPU, compared with Pillow and,
-if it can be imported, lightly.
+from disk instead of the device; lightly's SimCLR transform and loss with the same network; in alternation NCL and CL,
+and the recipe `images` and the same network with plain relu; and `embed` compared with the forward pass alone. Without
+one: views and steps on the CPU, compared with Pillow and, if it can be imported, lightly.
 """
 
 import argparse
@@ -106,6 +106,16 @@ def alternating(configs: dict[str, TrainConfig], source: Source, steps: int, rou
         for name, run in runs.items():
             rates[name].append(2 * configs[name].batch_size / (seconds(lambda run=run: run(steps), 1) / steps))
     return rates
+
+
+def compare(configs: dict[str, TrainConfig], source: Source) -> None:
+    """Print the speed of the second config as a share of the first one's."""
+    (first, before), (second, after) = alternating(configs, source, 100, 5).items()
+    ratios = [new / old for old, new in zip(before, after, strict=True)]
+    spread = statistics.stdev(ratios)
+    print(
+        f"speed of {second}, relative to {first}: {statistics.mean(ratios):.4f}, deviation over 5 rounds {spread:.4f}"
+    )
 
 
 class Pictures(Dataset[tuple[Any, int]]):
@@ -214,8 +224,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, help="CIFAR-10, in any format that nonneg reads")
     parser.add_argument("--epochs", type=int, default=8)
-    parts = ["lightly", "disk", "1024", "cost", "embed"]
-    parser.add_argument("--parts", nargs="*", choices=parts, default=parts, help="further measurements")
+    parts = ["whole", "lightly", "disk", "1024", "cost", "recipe", "embed"]
+    parser.add_argument("--parts", nargs="*", choices=parts, default=parts, help="what to measure")
     parser.add_argument("--workers", type=int, default=min(16, os.cpu_count() or 1))
     arguments = parser.parse_args()
     config = dataclasses.replace(load_recipe("cifar10"), data=arguments.data)
@@ -226,11 +236,13 @@ def main() -> None:
         cpu(config, source)
         return
     print(f"{'':44}{'views/s':>10}")
-    ours, first = whole_training(config, arguments.epochs)
-    print(
-        f"{'nonneg train cifar10, batch 256':44}{ours:10,.0f}   first epoch with compilation: {first:.0f} s",
-        flush=True,
-    )
+    ours = float("nan")
+    if "whole" in arguments.parts:
+        ours, first = whole_training(config, arguments.epochs)
+        print(
+            f"{'nonneg train cifar10, batch 256':44}{ours:10,.0f}   first epoch with compilation: {first:.0f} s",
+            flush=True,
+        )
     if "lightly" in arguments.parts:
         try:
             peer = lightly_training(config, source, 200, arguments.workers)
@@ -244,10 +256,11 @@ def main() -> None:
         large, _ = whole_training(dataclasses.replace(config, batch_size=1024), arguments.epochs)
         print(f"{'batch 1,024':44}{large:10,.0f}", flush=True)
     if "cost" in arguments.parts:
-        rates = alternating({"CL": plain, "NCL": config}, source, 100, 5)
-        cost = [cl / ncl - 1 for cl, ncl in zip(rates["CL"], rates["NCL"], strict=True)]
-        spread = statistics.stdev(cost)
-        print(f"cost of NCL relative to CL: {statistics.mean(cost):+.2%}, deviation over 5 rounds {spread:.2%}")
+        compare({"CL": plain, "NCL": config}, source)
+    if "recipe" in arguments.parts:
+        recipe = dataclasses.replace(load_recipe("images"), data=arguments.data)
+        relu = recipe.replace(standardise=False, share=0.0, first_share=0.0, dense_weight=0.0)
+        compare({"plain relu": relu, "the recipe images": recipe}, source)
     for precision in ("32-true", "bf16-mixed") if "embed" in arguments.parts else ():
         images = embedding(config, source, precision)
         shares = ", ".join(f"{name} {rate:,.0f}" for name, rate in images.items())

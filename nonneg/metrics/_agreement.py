@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from nonneg.metrics._activity import live_features
@@ -71,6 +70,8 @@ def match(a: Any, b: Any, signed: bool = True) -> Match:
         >>> match(a, a[:, [2, 0, 1]]).b
         tensor([1, 2, 0])
     """
+    from scipy.optimize import linear_sum_assignment  # on first use: it takes a while to import
+
     for z in (a, b):
         check(z, "match")
     if a.shape[0] != b.shape[0]:

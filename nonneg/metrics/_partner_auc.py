@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.stats import rankdata
 from torch import Tensor
 
 from nonneg.codes import active
@@ -42,6 +41,8 @@ def partner_auc(a: Any, b: Any) -> PartnerAuc:
         >>> partner_auc(pictures, texts).per_feature.round(decimals=3).tolist()
         [1.0, 0.667]
     """
+    from scipy.stats import rankdata  # on first use: it takes half a second to import
+
     for z in (a, b):
         check(z, "partner_auc")
     if tuple(a.shape) != tuple(b.shape):

@@ -3,10 +3,8 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
-
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 LEAST_TEXTS = 3  # a word in fewer texts is not used
 _LEAST_PAIRS = 5  # texts that contain a phrase
@@ -18,7 +16,13 @@ _SENTENCE_END = ".!?:;(\"'"
 _OFTEN = """quot amp nbsp http https www com org html aspx href said say says saying told according new like just year
 years monday tuesday wednesday thursday friday saturday sunday today yesterday january february march april may june
 july august september october november december"""
-_STOP = ENGLISH_STOP_WORDS | set(_OFTEN.split())
+
+
+@cache
+def _stop_words() -> frozenset[str]:
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # on first use: it takes half a second to import
+
+    return frozenset(ENGLISH_STOP_WORDS).union(_OFTEN.split())
 
 
 @lru_cache(2**16)
@@ -43,12 +47,12 @@ def folded_words(text: str) -> list[list[str]]:
         [['oil', 'price', 'rose'], ['prime', 'minister']]
     """
     runs: list[list[str]] = [[]]
-    end = 0
+    stop_words, end = _stop_words(), 0
     for match in _WORD.finditer(text):
         between, end = text[end : match.start()], match.end()
         if between.strip() and between.strip() != "-":
             runs.append([])
-        if match[0].lower() in _STOP:
+        if match[0].lower() in stop_words:
             runs.append([])
         else:
             runs[-1].append(fold(match[0]))

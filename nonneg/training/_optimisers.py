@@ -52,7 +52,15 @@ class LARS(Optimizer):
     def compile(self) -> None:
         """Compile the next steps: one pass over a weight's numbers, by a kernel that is compiled once for all sizes."""
         update = compiled(_update, dynamic=True)
-        self._update = lambda p, grad, momentum, *rest: update(_flat(p), _flat(grad), _flat(momentum), *rest)
+
+        def update_flat(p: Tensor, grad: Tensor, momentum: Tensor, *rest: Any) -> None:
+            if _is_dense(p) and momentum.stride() == p.stride():
+                grad = grad if grad.stride() == p.stride() else torch.empty_like(p).copy_(grad)
+                update(_flat(p), _flat(grad), _flat(momentum), *rest)
+            else:
+                _update(p, grad, momentum, *rest)
+
+        self._update = update_flat
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -63,10 +71,7 @@ class LARS(Optimizer):
             if weights:
                 shares = _shares(weights, [p.grad for p in weights], lr, group["weight_decay"], group["trust"])
                 for p, share in zip(weights, shares, strict=True):
-                    state = self.state[p]
-                    state["momentum"] = _laid_out_as(p, state["momentum"])  # a checkpoint has its own layout
-                    grad = _laid_out_as(p, p.grad)
-                    self._update(p, grad, state["momentum"], share, lr, group["weight_decay"], momentum)
+                    self._update(p, p.grad, self.state[p]["momentum"], share, lr, group["weight_decay"], momentum)
             if others:
                 velocities = [self.state[p]["momentum"] for p in others]
                 torch._foreach_mul_(velocities, momentum)
@@ -92,14 +97,18 @@ def _update(
     p.sub_(momentum * lr)
 
 
-def _laid_out_as(p: Tensor, tensor: Tensor) -> Tensor:
-    """Return a tensor of the same shape with its numbers in the same order in memory."""
-    return tensor if tensor.stride() == p.stride() else torch.empty_like(p).copy_(tensor)
+def _is_dense(tensor: Tensor) -> bool:
+    """Whether the numbers lie in memory one after the other."""
+    return tensor.is_contiguous() or (tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last))
 
 
 def _flat(tensor: Tensor) -> Tensor:
-    """Return the numbers as a vector, in their order in memory."""
-    return tensor.as_strided((tensor.numel(),), (1,))
+    """Return the numbers as a vector, in their order in memory.
+
+    A tensor of its own, not a view: the compiler would compile anew for each shape of which a vector is a view.
+    """
+    flat = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    return flat.set_(tensor.untyped_storage(), tensor.storage_offset(), (tensor.numel(),), (1,))
 
 
 def parameter_groups(network: Model, config: TrainConfig) -> list[dict[str, Any]]:

@@ -56,6 +56,29 @@ def test_lars_agrees_with_its_formula(lr, weight_decay):
         torch.testing.assert_close(p.data, e, rtol=1e-12, atol=1e-14)
 
 
+def test_compiled_lars_has_one_kernel_for_weights_of_any_shape_and_layout():
+    shapes = ((8, 3, 3, 3), (16, 8, 1, 1), (16, 8, 3, 3), (5, 8), (9, 2), (12, 30), (4, 7, 3), (6, 4))
+    generator = torch.Generator().manual_seed(0)
+    start = [torch.randn(shape, generator=generator) for shape in shapes]
+    start[2] = start[2].contiguous(memory_format=torch.channels_last)
+    start[-1] = torch.randn(6, 8, generator=generator)[:, :4]  # its numbers do not lie one after the other
+    ends = []
+    torch._dynamo.reset()
+    for compiles in (False, True):
+        params = [torch.empty_like(p).copy_(p) if p is not start[-1] else p.clone().repeat(1, 2)[:, :4] for p in start]
+        optimiser = LARS(params, 0.4, 0.9, 1e-2, 0.02)
+        if compiles:
+            optimiser.compile()
+        for step in (1, 2):
+            for p in params:
+                p.grad = torch.sin(step * p).contiguous()
+            optimiser.step()
+        ends.append(params)
+    for eager, compiled in zip(*ends, strict=True):
+        torch.testing.assert_close(compiled, eager)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+
+
 def test_lars_does_not_change_parameters_without_a_gradient():
     params = parameters()
     before = params[0].detach().clone()

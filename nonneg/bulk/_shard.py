@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -14,7 +17,8 @@ from nonneg.errors import InputError
 from nonneg.tables import check_vector_type
 
 _ROWS_AT_A_TIME = 65_536
-_TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+_BYTES_AT_A_TIME = 2**30  # of text
+_TEXTS = (pa.string(), pa.large_string())
 
 
 @dataclass(frozen=True)
@@ -48,35 +52,62 @@ def batches(shard: Shard, width: int) -> Iterator[Any]:
     schema = _opened(shard.path).schema_arrow
     if absent := [name for name in (shard.vectors, *shard.others) if name not in schema.names]:
         raise InputError(f"the columns are {', '.join(schema.names)}, expected {absent[0]}")
+    texts = _text_columns(shard, schema)
     # One value may stand for many rows: it is read once, and its rows are counted before they are filled.
-    texts = [name for name in {shard.ids, shard.texts} if name and schema.field(name).type in _TEXTS]
     file = _opened(shard.path, texts)
     check_vector_type(schema.field(shard.vectors).type, shard.vectors)
-    _check_width(file.metadata, shard, width)
+    _check_width(file.metadata, schema.names, shard, width)
     total = 0
     for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=[shard.vectors, *shard.others]):
-        total += sum(map(_text_bytes, batch.columns))
+        sizes = _text_bytes(batch, texts)
+        total += int(sizes.sum())
         if total > MOST_BYTES:
             raise InputError(f"it holds more than {MOST_BYTES:,} bytes of text, expected smaller shards")
-        yield pa.record_batch([_plain(column) for column in batch.columns], batch.schema.names)
+        # Arrow's strings have 32-bit offsets.
+        starts = [0, *(np.flatnonzero(np.diff(sizes.cumsum() // _BYTES_AT_A_TIME)) + 1).tolist(), len(batch)]
+        for start, stop in pairwise(starts):
+            part = batch.slice(start, stop - start)
+            yield pa.record_batch([_plain(column) for column in part.columns], batch.schema.names)
 
 
-def _check_width(metadata: Any, shard: Shard, width: int) -> None:
+def _text_columns(shard: Shard, schema: Any) -> list[str]:
+    """Return the columns of text to store; raise an `InputError` if a column to store has another type."""
+    found = []
+    for title, name in (("ids", shard.ids), ("labels", shard.labels), ("texts", shard.texts)):
+        if not name:
+            continue
+        kind = schema.field(name).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        is_text, is_whole = kind in _TEXTS and title != "labels", pa.types.is_integer(kind) and title != "texts"
+        if not is_text and not is_whole:
+            expected = {"ids": "text or whole numbers", "labels": "whole numbers", "texts": "text"}[title]
+            raise InputError(f"{title} are {kind}, expected {expected}")
+        if is_text and name not in found:
+            found.append(name)
+    return found
+
+
+def _check_width(metadata: Any, names: list[str], shard: Shard, width: int) -> None:
     """Raise an `InputError` if there are more numbers than rows times width; too few are found when they are read."""
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         for position in range(group.num_columns):
             column = group.column(position)
-            if column.path_in_schema.startswith(f"{shard.vectors}.") and column.num_values > group.num_rows * width:
+            path = column.path_in_schema  # such as vector.list.element; a column's own name may have dots, too
+            owner = max((name for name in names if f"{path}.".startswith(f"{name}.")), key=len)
+            if owner == shard.vectors and column.num_values > group.num_rows * width:
                 found = column.num_values / group.num_rows if group.num_rows else column.num_values
                 raise InputError(f"{shard.vectors} has {found:.0f} numbers per row, expected {width}")
 
 
-def _text_bytes(column: Any) -> int:
-    if not pa.types.is_dictionary(column.type) or column.type.value_type not in _TEXTS:
-        return 0
-    lengths = pc.binary_length(column.dictionary).take(column.indices)
-    return int(pc.sum(lengths.cast(pa.int64())).as_py() or 0)
+def _text_bytes(batch: Any, texts: list[str]) -> npt.NDArray[np.int64]:
+    """Return the bytes of text in each row, `(rows,)`."""
+    sizes = np.zeros(len(batch), np.int64)
+    for name in texts:
+        column = batch.column(name)
+        lengths = pc.binary_length(column.dictionary).fill_null(0).cast(pa.int64())
+        sizes += lengths.take(column.indices).fill_null(0).to_numpy(zero_copy_only=False)
+    return sizes
 
 
 def _plain(column: Any) -> Any:

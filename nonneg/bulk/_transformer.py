@@ -94,8 +94,6 @@ class Transformer:
 
 
 def _whole_numbers(column: Any) -> Any:
-    if not pa.types.is_integer(column.type):
-        raise InputError(f"labels are {column.type}, expected whole numbers")
     try:
         return column.cast(pa.int64()).fill_null(-1).to_numpy()
     except pa.ArrowInvalid as error:

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits
 
 from nonneg import Features, InputError, NonNegativeEmbedding, bulk, load, measure, search, train
+from nonneg.bulk._shard import Shard, batches
 from nonneg.features import codes_key, journal, verify
 from nonneg.training import load_recipe
 
@@ -179,11 +181,43 @@ def test_a_small_file_that_stands_for_much_is_an_error_before_it_takes_memory(na
     pq.write_table(pa.table(columns), path, compression="zstd", store_schema=name == "large text")
     assert path.stat().st_size < 100_000
     del columns
-    before = pa.default_memory_pool().max_memory()
-    with pytest.raises(InputError, match=r"small\.parquet.*(30000000|bytes of text)"):
-        bulk.convert_shards(embedding, [str(path)], tmp_path / "x.features", ids="id", texts="text")
-    assert pa.default_memory_pool().max_memory() - before < 100_000_000
+    usual = pa.default_memory_pool()
+    counted = pa.proxy_memory_pool(usual)
+    pa.set_memory_pool(counted)
+    try:
+        with pytest.raises(InputError, match=r"small\.parquet.*(numbers per row|bytes of text)"):
+            bulk.convert_shards(embedding, [str(path)], tmp_path / "x.features", ids="id", texts="text")
+    finally:
+        pa.set_memory_pool(usual)
+    assert counted.max_memory() < 100_000_000
     assert not (tmp_path / "x.features").exists()
+
+
+@pytest.mark.slow
+def test_more_text_than_an_array_can_address_is_read_in_parts(tmp_path):
+    rows, length = 40, 60_000_000
+    columns = {
+        "vector": [[0.0] * 4] * rows,
+        "vector.wide": [[0.0] * 9] * rows,  # another column, in spite of its name
+        "text": pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * length])),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "long.parquet", compression="zstd")
+    found = 0
+    for batch in batches(Shard(str(tmp_path / "long.parquet"), texts="text"), width=4):
+        assert batch["text"].nbytes < 2**31
+        assert set(pc.binary_length(batch["text"]).to_pylist()) == {length}
+        found += len(batch)
+    assert found == rows
+
+
+@pytest.mark.parametrize("kind", [pa.binary(9), pa.string_view(), pa.float32()], ids=str)
+def test_columns_of_other_types_are_rejected_before_they_are_read(kind, tmp_path, embedding):
+    values = [1.0] * 3 if kind == pa.float32() else pa.array([b"123456789"] * 3).cast(kind)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(3 * 64, np.float32)), 64)
+    pq.write_table(pa.table({"vector": vectors, "other": pa.array(values, kind)}), tmp_path / "odd.parquet")
+    for title in ("texts", "labels"):
+        with pytest.raises(InputError, match=rf"odd\.parquet.*{title}"):
+            bulk.convert_shards(embedding, [str(tmp_path / "odd.parquet")], tmp_path / "x.features", **{title: "other"})
 
 
 def test_a_part_that_was_cut_is_an_error(tmp_path, embedding, shards):

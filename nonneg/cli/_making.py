@@ -71,7 +71,8 @@ def embed(
         accelerator: device to compute on.
         precision: precision of the forward pass.
         skip_broken: skip samples that cannot be read.
-        media: do not store previews of the samples, such as images or thumbnails, with the features.
+        media: do not store previews of the samples, such as images or texts, with the features, nor what is made from
+            them, such as suggested names.
         overwrite: replace earlier features in that folder.
         side: for a run trained on pairs: image or text; by default the first side.
     """

@@ -46,10 +46,10 @@ class Explorer:
         self._grouping = threading.Lock()  # takes hundreds of megabytes
         self._families = lru_cache(4)(_families)
 
-    def prepare(self) -> None:
-        """Compute now what the first requests would otherwise wait for."""
+    def prepare(self, encodes: bool = False) -> None:
+        """Compute now what the first requests would otherwise wait for; load models if new samples are encoded."""
         for features in self.sets:
-            features.prepare()
+            features.prepare(encodes)
 
     def overview(self, can_write: bool = True) -> answers.Overview:
         for number in range(len(self.sets)):

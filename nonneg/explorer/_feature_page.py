@@ -61,7 +61,7 @@ def _terms(features: FeatureSet, feature: int) -> tuple[FeatureTerms, ...]:
         rows = lists[place] if isinstance(lists, list) and 0 <= place < len(lists) else None
         rows = [row for row in rows if _is_term(row)] if isinstance(rows, list) else []
         terms = (Term(term=row[0], share=row[1], overall=row[2]) for row in rows[:_LABELS])
-        if rows:
+        if title and rows:
             found.append(FeatureTerms(title=title, terms=tuple(terms)))
     return tuple(found)
 

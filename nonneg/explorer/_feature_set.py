@@ -196,12 +196,12 @@ class FeatureSet:
         """Whether names have been suggested."""
         return self._suggestions is not None or "text" not in self.features.samples.column_names
 
-    def prepare(self) -> None:
-        """Compute now what the first request would otherwise wait for."""
+    def prepare(self, encodes: bool = False) -> None:
+        """Compute now what the first request would otherwise wait for; load the model if new samples are encoded."""
         _ = self.redundancy, self.squared_products
         if not self.is_settled:
             self._suggestions = self._suggested()
-        if self.encoder is not None and self.input_kind == "text":  # the pages of features mark words
+        if encodes and self.encoder is not None and self.input_kind == "text":  # the pages of features mark words
             with suppress(InputError):  # reported where the model is asked for
                 self.encoder.load()
 

@@ -16,9 +16,9 @@ from nonneg.search import encoder_for, named_run
 def open_explorer(given: Sequence[str | Path | Features], sentence_model: str | None = None) -> Explorer:
     """Return an explorer of one or two features, features folders, runs or files of vectors.
 
-    A run brings its model, which encodes new images, and its glass-box classifier, if it has one; so does the trained
-    run that features name, if it is beside them. A run of `nonneg convert` encodes new texts if `sentence_model` names
-    the model that made its vectors.
+    A run brings its model, which encodes new samples, and its glass-box classifier, if it has one. Features bring the
+    model of the trained run that they name, if it is beside them. A run of `nonneg convert` encodes new texts if
+    `sentence_model` names the model that made its vectors.
     """
     sets = [_open(each, name, sentence_model) for each, name in zip(given, _names(given), strict=True)]
     if sentence_model is not None and not any(each.input_kind == "text" for each in sets):

@@ -55,7 +55,7 @@ class Page:
         self._server = uvicorn.Server(settings)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
         self._thread.start()
-        threading.Thread(target=explorer.prepare, daemon=True).start()
+        threading.Thread(target=explorer.prepare, args=(True,), daemon=True).start()
         while not self._server.started and self._thread.is_alive():
             time.sleep(0.005)
 

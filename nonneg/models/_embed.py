@@ -138,7 +138,9 @@ def _work(
             _remove_parts(folder)
     if processes.is_first and side and options.media and model.config.rectify != "none" and "projector" in folders:
         # Samples of pairs have words, so that features can name themselves; dense ones stand for nothing of their own.
-        save_suggestions(Features.load(folders["projector"]), folders["projector"])
+        with progress_bar(progress) as bar:
+            bar.add_task("naming features", total=None)
+            save_suggestions(Features.load(folders["projector"]), folders["projector"])
     yield list(folders.values())
 
 

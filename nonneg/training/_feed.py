@@ -60,14 +60,14 @@ class Feed(ABC):
 
 def open_feed(source: Source, config: TrainConfig, device: torch.device, views: int = 2) -> Feed:
     """Keep the samples on the device if they fit, otherwise read them ahead; `config.data_on` overrides this."""
-    if config.modality.load_views(source, torch.zeros((0, 1), dtype=torch.int64), config.seed, 0, views) is not None:
+    if _loads_views(source, config, views):
         return LoadedViews(source, config, device, views)
     return Resident(source, device) if _is_resident(source, config, device) else ReadAhead(source, device)
 
 
 def bytes_held(source: Source, config: TrainConfig, device: torch.device, processes: int) -> int:
     """Return the bytes of the samples that a feed keeps in memory at a time."""
-    if _is_resident(source, config, device):
+    if _is_resident(source, config, device) and not _loads_views(source, config):
         return _all_bytes(source.samples)
     sizes = [(int(part.nbytes), isinstance(part, Shared)) for part in arrays_of(source.samples[[0]])]
     ahead = _AHEAD * config.batch_size // processes
@@ -88,6 +88,11 @@ def needed_memory(source: Source, config: TrainConfig, fabric: Any, step: int) -
             " memory that it can use; reduce batch_size, image_size or views.size, or raise accumulate"
         )
     return f"about {sizes[0]} for data and {sizes[1]} for a step, of {sizes[2]}"
+
+
+def _loads_views(source: Source, config: TrainConfig, views: int = 2) -> bool:
+    none = torch.zeros((0, 1), dtype=torch.int64)
+    return config.modality.load_views(source, none, config.seed, 0, views) is not None
 
 
 def _is_resident(source: Source, config: TrainConfig, device: torch.device) -> bool:

@@ -49,6 +49,6 @@ def test_a_model_that_cannot_be_loaded_is_an_error_only_where_it_is_needed(run, 
     shutil.copytree(run.parent / "run.features", tmp_path / "run.features")
     explorer = open_explorer([copy])
     (copy / "model" / "model.safetensors").write_bytes(b"damaged")
-    explorer.prepare()
+    explorer.prepare(encodes=True)
     with pytest.raises(InputError, match="model"):
         explorer.encode(0, "lost my card")

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from nonneg.modalities import SomeRows, Source, arrays_of, is_uniform
+from nonneg.modalities.texts import Texts
 from nonneg.processes import memory
-from nonneg.training import TrainConfig
-from nonneg.training._feed import ReadAhead, Resident, open_feed
+from nonneg.training import TrainConfig, load_recipe
+from nonneg.training._feed import ReadAhead, Resident, bytes_held, open_feed
 
 CPU = torch.device("cpu")
 IMAGES = np.random.default_rng(0).integers(0, 256, (50, 6, 5, 3), dtype=np.uint8)
@@ -165,3 +166,30 @@ def test_a_file_that_was_truncated_is_an_error(tmp_path):
         file.truncate(1000)
     with pytest.raises(ValueError, match=r"sample \d+.*images\.npy"):
         list(feed.batches(ROWS, epoch=0))
+
+
+def tokenised(modality, source, encoder):
+    modality = modality.fitted(source)
+    modality.encoder(encoder)  # fits the tokenizer
+    return modality.open(source)
+
+
+def test_pairs_of_pictures_and_tokens_can_be_kept_on_the_device():
+    recipe = load_recipe("emoji")
+    opened = recipe.modality.open("emoji", "test", progress=False)
+    pairs = tokenised(recipe.modality, opened, recipe.encoder)
+    assert is_uniform(pairs.samples)
+    kept, read = (list(feed(pairs, CPU).batches(ROWS, epoch=0)) for feed in (Resident, ReadAhead))
+    for batch, expected in zip(kept, read, strict=True):
+        for part, same in zip(arrays_of(batch.content), arrays_of(expected.content), strict=True):
+            assert torch.equal(part, same)
+
+
+def test_texts_with_partners_take_memory_for_a_few_batches_only(tmp_path):
+    (tmp_path / "a.csv").write_text("text,other\n" + "".join(f"text {row},partner {row}\n" for row in range(5000)))
+    modality = Texts(pairs="other")
+    opened = modality.open(f"{tmp_path / 'a.csv'}:text", progress=False)
+    texts = tokenised(modality, opened, "transformer")
+    config = TrainConfig(modality=modality, batch_size=16, data_on="device", encoder="transformer")
+    held = [bytes_held(source, config, torch.device("cuda"), 1) for source in (texts, texts.take(np.arange(500)))]
+    assert 0 < held[0] == held[1]

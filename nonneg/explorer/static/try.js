@@ -42,7 +42,9 @@ export function wordsForm(set, overview, value = "") {
     id: "words", type: "search", placeholder: "Describe what you look for", autocomplete: "off", dir: "auto", value, "aria-label": "Words",
   });
   const search = (words) => go(href("/try", forSet(set, { words })));
-  const examples = overview.sets[set].strongest_features.map((row) => row.name || row.hint).filter(Boolean).slice(0, 4);
+  // A hint with a score is a suggested name; others, such as "mostly dog", are no words to search by.
+  const named = overview.sets[set].strongest_features.map((row) => row.name || (row.score !== null && row.hint));
+  const examples = named.filter(Boolean).slice(0, 4);
   return element("div", {},
     element("form", {
       role: "search", class: "words",

@@ -7,6 +7,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from nonneg.errors import InputError
 from nonneg.modalities._random import uniform
 from nonneg.validation import check_fields
 
@@ -32,6 +33,9 @@ class ViewConfig:
 
     def __post_init__(self) -> None:
         check_fields(self, "views.")
+        if 0 < self.delete_most <= self.delete:
+            found = f"views.delete_most is {self.delete_most} with views.delete {self.delete}"
+            raise InputError(f"{found}, expected 0, or more than views.delete")
 
 
 _UNCHANGED = ViewConfig()  # made once: the compiler would follow its checks

@@ -155,3 +155,8 @@ def test_tokenizers_are_read_from_json_alone():
     pytest.importorskip("tokenizers")
     with pytest.raises(InputError, match="tokenizer cannot be read"):
         Tokenizer("{}")
+
+
+def test_a_probability_below_that_of_all_views_is_an_error():
+    with pytest.raises(InputError, match=r"views\.delete_most"):
+        ViewConfig(delete=0.6, delete_most=0.5)

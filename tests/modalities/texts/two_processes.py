@@ -16,7 +16,8 @@ DATA = {"text": TEXTS, "title": TEXTS[::-1], "group": [str(i // 3) for i in rang
 
 
 def config(encode_rows: int = 0, **changes) -> TrainConfig:
-    modality = Texts(width=16, depth=1, heads=2, vocabulary=300, views=ViewConfig(0.6, 0.2, 0.2), **changes)
+    views = ViewConfig(crop_least=0.6, delete=0.2, mask=0.2)
+    modality = Texts(width=16, depth=1, heads=2, vocabulary=300, views=views, **changes)
     return TrainConfig(
         encode_rows=encode_rows,
         modality=modality,

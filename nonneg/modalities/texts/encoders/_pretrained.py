@@ -18,7 +18,7 @@ from nonneg.modalities.texts.encoders._adapters import add_adapters, merge_adapt
 from nonneg.modalities.texts.encoders._transformer import Pooling, in_order_of_length, pooled
 
 PREFIX = "transformers:"
-_OWN_CODE = "it comes with code of its own, which is never run; expected an architecture of transformers itself"
+_OWN_CODE = "it comes with code of its own, which is never run; expected a model without code"
 _POOLINGS: dict[str, Pooling] = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_cls_token": "cls",

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-LEAVE_OUT = "leave such rows out with --skip-broken"
+LEAVE_OUT = "skip_broken (--skip-broken of train and embed) leaves such rows out"
 _INVISIBLE = ("Cc", "Cs", "Zl", "Zp")  # Unicode categories: control, surrogate, line and paragraph separators
 
 

@@ -1,4 +1,4 @@
-"""A Parquet file of vectors, read a few rows at a time; a small file that stands for too much is rejected."""
+"""A Parquet file of vectors, read a few rows at a time; one that would take too much memory is rejected."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from nonneg.tables import check_vector_type
 
 _ROWS_AT_A_TIME = 65_536
 _BYTES_AT_A_TIME = 2**30  # of text
-_TEXTS = (pa.string(), pa.large_string())
+_TEXTS = (pa.string(), pa.large_string(), pa.string_view())
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Shard:
 
     @property
     def others(self) -> list[str]:
-        """The names of the columns to store with the codes."""
-        return [name for name in (self.ids, self.labels, self.texts) if name]
+        """The names of the columns to store with the codes, each once."""
+        return list(dict.fromkeys(name for name in (self.ids, self.labels, self.texts) if name))
 
 
 def batches(shard: Shard, width: int) -> Iterator[Any]:
@@ -53,7 +53,7 @@ def batches(shard: Shard, width: int) -> Iterator[Any]:
     if absent := [name for name in (shard.vectors, *shard.others) if name not in schema.names]:
         raise InputError(f"the columns are {', '.join(schema.names)}, expected {absent[0]}")
     texts = _text_columns(shard, schema)
-    # One value may stand for many rows: it is read once, and its rows are counted before they are filled.
+    # Texts are read as dictionaries, so that their decoded size is known before memory is taken.
     file = _opened(shard.path, texts)
     check_vector_type(schema.field(shard.vectors).type, shard.vectors)
     _check_width(file.metadata, schema.names, shard, width)
@@ -78,6 +78,8 @@ def _text_columns(shard: Shard, schema: Any) -> list[str]:
             continue
         kind = schema.field(name).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if pa.types.is_null(kind):  # pandas writes a column without any value so
+            continue
         is_text, is_whole = kind in _TEXTS and title != "labels", pa.types.is_integer(kind) and title != "texts"
         if not is_text and not is_whole:
             expected = {"ids": "text or whole numbers", "labels": "whole numbers", "texts": "text"}[title]
@@ -88,7 +90,10 @@ def _text_columns(shard: Shard, schema: Any) -> list[str]:
 
 
 def _check_width(metadata: Any, names: list[str], shard: Shard, width: int) -> None:
-    """Raise an `InputError` if there are more numbers than rows times width; too few are found when they are read."""
+    """Raise an `InputError` if there are more numbers than rows times width.
+
+    Rows that are too short are reported when they are read.
+    """
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         for position in range(group.num_columns):

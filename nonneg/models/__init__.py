@@ -4,7 +4,7 @@ from nonneg.models._agreement import with_agreement
 from nonneg.models._config import OWN_ENCODER, ModelConfig
 from nonneg.models._embed import EmbedOptions, embed_data
 from nonneg.models._model import Model, output_width, projector_of
-from nonneg.models._store import fetched, load, verify
+from nonneg.models._store import fetched, load, verify, weights_digest
 from nonneg.models._stream import Layer, Precision, embed_rows
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "output_width",
     "projector_of",
     "verify",
+    "weights_digest",
     "with_agreement",
 ]

@@ -63,7 +63,7 @@ def features_of(
                 **({"notes": list(source.notes)} if source.notes else {}),
                 **({"kind": model.modality.kind} if model.modality.kind else {}),
                 **({"legend": model.modality.legend} if model.modality.legend else {}),
-                **(_feature_figures(model, source, rows, found) if media else {}),
+                **(feature_figures(model, source, found) if media and len(rows) == len(source) else {}),
                 **(origin or {}),
                 "model": to_json(model.config, {}),
             },
@@ -72,10 +72,8 @@ def features_of(
     }
 
 
-def _feature_figures(model: "Model", source: Source, rows: range, codes: Any) -> dict[str, Any]:
-    """Return what the modality says about each feature; nothing for a part of the samples."""
-    if len(rows) < len(source):
-        return {}
+def feature_figures(model: "Model", source: Source, codes: Any) -> dict[str, Any]:
+    """Return what the modality says about each feature, from the codes of all samples of a source."""
     figures, terms = model.modality.feature_figures(source, codes), model.modality.feature_terms(source, codes)
     return {name: found for name, found in (("feature_figures", figures), ("feature_terms", terms)) if found}
 

@@ -20,8 +20,8 @@ from nonneg.extras import needs_extra
 from nonneg.features import Features, is_features
 from nonneg.modalities import Source
 from nonneg.models._agreement import with_agreement
-from nonneg.models._collect import features_of, joined
-from nonneg.models._store import load
+from nonneg.models._collect import feature_figures, features_of, joined
+from nonneg.models._store import load, weights_digest
 from nonneg.models._stream import Layer, Precision, aligned_shares, check_batch_size, usual_batch_size
 from nonneg.naming import save_suggestions
 from nonneg.processes import Processes, all_or_none, launched_processes
@@ -122,20 +122,29 @@ def _work(
                 device=device,
                 precision=options.precision,
                 media=options.media,
-                origin={"run": _run_name(run), **({"side": side} if side else {})},
+                origin={
+                    "run": _run_name(run),
+                    "weights": weights_digest(run),
+                    **({"side": side} if side else {}),
+                },
                 advance=lambda samples: bar.advance(task, samples),
             )
-    for name, share in features.items():
-        if side and name == "projector" and processes.total == 1 and model.modality.partners(source) is not None:
-            share = with_agreement(share, model.to(device), source, share)
-        place = folders[name] if processes.total == 1 else _part(folders[name], processes.rank)
-        share.save(place, overwrite=options.overwrite)
+    in_parts, has_partners = processes.total > 1, bool(side) and model.modality.partners(source) is not None
+    if in_parts:
+        for name, share in features.items():
+            share.save(_part(folders[name], processes.rank), overwrite=options.overwrite)
     yield None
-    if processes.is_first and processes.total > 1:
-        for folder in folders.values():
+    for name, folder in folders.items() if processes.is_first else ():
+        if in_parts:
             parts = [Features.load(_part(folder, rank)) for rank, share in enumerate(shares) if share]
-            joined(parts).save(folder, overwrite=options.overwrite)
-            _remove_parts(folder)
+            whole = joined(parts)
+            whole = whole.with_provenance(feature_figures(model, source, whole.codes)) if options.media else whole
+        else:
+            whole = features[name]
+        if has_partners and name == "projector":
+            whole = with_agreement(whole, model.to(device), source, whole)
+        whole.save(folder, overwrite=options.overwrite)
+        _remove_parts(folder)
     if processes.is_first and side and options.media and model.config.rectify != "none" and "projector" in folders:
         # Samples of pairs have words, so that features can name themselves; dense ones stand for nothing of their own.
         with progress_bar(progress) as bar:

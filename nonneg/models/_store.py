@@ -110,6 +110,11 @@ def verify(path: str | Path) -> str:
     return f"{content.get('modality', {}).get('name')}, encoder {content.get('encoder')}"
 
 
+def weights_digest(path: str | Path) -> str | None:
+    """Return the SHA-256 of a model's weights as its config states it: features name their model by it."""
+    return _described(path)[0].get("sha256")
+
+
 def _described(path: str | Path) -> tuple[dict[str, Any], Path]:
     """The content of a model's config, and the path of its weights."""
     check_type("path", path, str | Path, "the folder of a run or model, or hub:owner/name")

@@ -161,7 +161,8 @@ def _stream(
                 yield EmbeddedBatch(start, codes(), preview)
 
 
-@torch.inference_mode()
+# Not inference mode: a graph's tensors that are computed here once are used again if the graph is trained on.
+@torch.no_grad()
 def _launched(
     model: "Model",
     batch: Any,

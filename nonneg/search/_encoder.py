@@ -41,6 +41,9 @@ def encoder_for(
         use_recorded: if false, a recorded sentence model is not used, so that the encoder takes vectors.
     """
     described = _description(run)
+    made_by = features.provenance.get("weights")
+    if made_by is not None and made_by != described.get("sha256"):
+        raise InputError(f"{run} has other weights than the model that made the features, expected that model")
     recorded, is_recorded = recorded_sentence_model(features), False
     # Features may come from strangers: what they name is used if it is on this machine, but never fetched.
     if sentence_model is None and use_recorded and recorded is not None and _is_local(recorded):

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from nonneg.evaluate import Probe, few_labels, linear_probe, rich_table, suggest
 from nonneg.features import Features
 from nonneg.labels import is_labelled
 from nonneg.modalities import Source
-from nonneg.models import load
+from nonneg.models import load, weights_digest
 from nonneg.report import Search, Side, Table, picture_of, write_report
 from nonneg.studies._pairs_demo import ROWS, found_by_words, measure_pairs
 from nonneg.studies._word_counts import TF_IDF, tf_idf
@@ -131,7 +132,7 @@ def _measure(name: str, run: Path, config: TrainConfig, train: Source, test: Sou
     model = load(run)
     train_layers = model.embed(train, "both", media=False)
     test_layers = model.embed(test, "both")
-    features = test_layers["projector"].with_provenance({"run": run.name})
+    features = test_layers["projector"].with_provenance(_origin(run))
     features.save(folder / f"{name.lower()}.features")
     figures = {
         "probe_encoder": _probe(train_layers["encoder"], test_layers["encoder"], config).accuracy,
@@ -141,12 +142,17 @@ def _measure(name: str, run: Path, config: TrainConfig, train: Source, test: Sou
     return Outcome(name, run, features, figures, *_meanings(features, test))
 
 
+def _origin(run: Path) -> dict[str, Any]:
+    """Return what the provenance of features says about the run that made them."""
+    return {"run": run.name, "weights": weights_digest(run)}
+
+
 def _measure_pairs(name: str, run: Path, config: TrainConfig, folder: Path) -> Outcome:
     """Measure a run on held-out pairs; the page shows the pictures of all pairs."""
     model = load(run)
     test, every = (config.modality.open(config.data, split) for split in ("test", "all"))
     measured = measure_pairs(model, test, every, most_active=round(config.share * config.features))
-    shown = measured.shown.with_provenance({"run": run.name, "side": config.modality.sides[0]})
+    shown = measured.shown.with_provenance({**_origin(run), "side": config.modality.sides[0]})
     shown.save(folder / f"{name.lower()}.features")
     # Features that are active on every picture have no words of their own.
     strongest = measured.features.ranked()[:_NAMED]

@@ -65,21 +65,21 @@ def open_feed(source: Source, config: TrainConfig, device: torch.device, views: 
     return Resident(source, device) if _is_resident(source, config, device) else ReadAhead(source, device)
 
 
-def bytes_held(source: Source, config: TrainConfig, device: torch.device, processes: int) -> int:
-    """Return the bytes of the samples that a feed keeps in memory at a time."""
-    if _is_resident(source, config, device) and not _loads_views(source, config):
+def bytes_held(source: Source, config: TrainConfig, device: torch.device, processes: int, views: int = 2) -> int:
+    """Return the bytes of the samples that a feed with so many views keeps in memory at a time."""
+    if _is_resident(source, config, device) and not _loads_views(source, config, views):
         return _all_bytes(source.samples)
     sizes = [(int(part.nbytes), isinstance(part, Shared)) for part in arrays_of(source.samples[[0]])]
     ahead = _AHEAD * config.batch_size // processes
     return sum(size if shared else ahead * size for size, shared in sizes)
 
 
-def needed_memory(source: Source, config: TrainConfig, fabric: Any, step: int) -> str:
+def needed_memory(source: Source, config: TrainConfig, fabric: Any, step: int, views: int) -> str:
     """Describe the memory that the data and a step take; raise an error if there is less: the system would kill us.
 
     On a GPU a compiled step takes less than this, and running out of memory is an error there: only data is checked.
     """
-    on_gpu, data = fabric.device.type == "cuda", bytes_held(source, config, fabric.device, fabric.world_size)
+    on_gpu, data = fabric.device.type == "cuda", bytes_held(source, config, fabric.device, fabric.world_size, views)
     available = _available_memory(fabric.device)
     sizes = [f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB" for size in (data, step, available)]
     if data + (0 if on_gpu else step) > available:
@@ -90,7 +90,7 @@ def needed_memory(source: Source, config: TrainConfig, fabric: Any, step: int) -
     return f"about {sizes[0]} for data and {sizes[1]} for a step, of {sizes[2]}"
 
 
-def _loads_views(source: Source, config: TrainConfig, views: int = 2) -> bool:
+def _loads_views(source: Source, config: TrainConfig, views: int) -> bool:
     none = torch.zeros((0, 1), dtype=torch.int64)
     return config.modality.load_views(source, none, config.seed, 0, views) is not None
 

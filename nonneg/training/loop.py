@@ -94,7 +94,8 @@ def train(
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise InputError("nothing can be trained: the encoder is frozen and projector_depth is 0")
     source = network.modality.open(source)  # it may read samples in a way that the encoder decides, such as tokens
-    memory = needed_memory(source, config, fabric, step_bytes(network, source, config, fabric.world_size))
+    step = step_bytes(network, source, config, fabric.world_size)
+    memory = needed_memory(source, config, fabric, step, views_per_sample(config))
     # Nothing is written or overwritten before all input has been checked.
     with _open_run(Path(out), config, overwrite, fabric) as run:
         on_first_process(lambda: run.record_broken(source.skipped))

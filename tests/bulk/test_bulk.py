@@ -210,7 +210,7 @@ def test_more_text_than_an_array_can_address_is_read_in_parts(tmp_path):
     assert found == rows
 
 
-@pytest.mark.parametrize("kind", [pa.binary(9), pa.string_view(), pa.float32()], ids=str)
+@pytest.mark.parametrize("kind", [pa.binary(9), pa.float32()], ids=str)
 def test_columns_of_other_types_are_rejected_before_they_are_read(kind, tmp_path, embedding):
     values = [1.0] * 3 if kind == pa.float32() else pa.array([b"123456789"] * 3).cast(kind)
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(3 * 64, np.float32)), 64)
@@ -218,6 +218,21 @@ def test_columns_of_other_types_are_rejected_before_they_are_read(kind, tmp_path
     for title in ("texts", "labels"):
         with pytest.raises(InputError, match=rf"odd\.parquet.*{title}"):
             bulk.convert_shards(embedding, [str(tmp_path / "odd.parquet")], tmp_path / "x.features", **{title: "other"})
+
+
+def test_shards_without_any_text_and_texts_that_are_ids_are_read(tmp_path, embedding):
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(3 * 64, np.float32)), 64)
+    texts = pa.array(["one", "two", None], pa.string_view()), pa.nulls(3)
+    for number, column in enumerate(texts):
+        ids = [f"{number}-{row}" for row in range(3)]
+        pq.write_table(pa.table({"vector": vectors, "id": ids, "text": column}), tmp_path / f"{number}.parquet")
+    shards = str(tmp_path / "*.parquet")
+    bulk.convert_shards(embedding, shards, tmp_path / "some.features", ids="id", texts="text")
+    some = Features.load(tmp_path / "some.features")
+    assert [some.text(row) for row in range(6)] == ["one", "two", None, None, None, None]
+    bulk.convert_shards(embedding, shards, tmp_path / "ids.features", ids="id", texts="id")
+    same = Features.load(tmp_path / "ids.features")
+    assert [same.text(row) for row in range(6)] == [same.id(row) for row in range(6)]
 
 
 def test_a_part_that_was_cut_is_an_error(tmp_path, embedding, shards):

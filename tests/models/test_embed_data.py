@@ -14,7 +14,7 @@ from PIL import Image
 from nonneg.errors import InputError
 from nonneg.features import Features, verify
 from nonneg.modalities.images import Images, open_source
-from nonneg.models import EmbedOptions, Model, ModelConfig, embed_data, load
+from nonneg.models import EmbedOptions, Model, ModelConfig, embed_data, load, weights_digest
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def test_saved_features_are_those_of_model_embed(run, tmp_path):
     np.testing.assert_array_equal(saved.codes, direct.codes)
     assert [saved.id(i) for i in (0, 396)] == [source.ids[0], source.ids[396]]
     assert saved.media(3) == direct.media(3)
-    assert saved.provenance == {**direct.provenance, "run": "small"}
+    assert saved.provenance == {**direct.provenance, "run": "small", "weights": weights_digest(run)}
 
 
 def test_both_layers_are_saved_in_separate_folders(run, tmp_path):

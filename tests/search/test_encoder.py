@@ -2,6 +2,7 @@
 
 import io
 import re
+import shutil
 import sys
 import types
 from pathlib import Path
@@ -69,6 +70,17 @@ def test_an_image_gets_the_same_code_as_its_sample_at_either_layer(trained, tmp_
         np.testing.assert_allclose(
             encoder.codes(image).toarray()[0], sp.csr_array(features.codes).toarray()[5], atol=1e-5
         )
+
+
+def test_a_run_that_was_trained_again_does_not_pass_for_the_one_that_made_the_features(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "all")
+    features = Features.load(tmp_path / "all" / "digits-projector.features")
+    assert encoder_for(features, tmp_path / "all" / "run").kind == "image"
+    torch.manual_seed(1)
+    again = Model(ModelConfig("convnet_8", Images(channels=1, image_size=8), features=32))
+    again.save(tmp_path / "all" / "run" / "model")
+    with pytest.raises(InputError, match="run has other weights"):
+        encoder_for(features, tmp_path / "all" / "run")
 
 
 def test_a_larger_image_is_resized_as_the_run_expects(trained, tmp_path):

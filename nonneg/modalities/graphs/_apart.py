@@ -55,6 +55,8 @@ def _above_mean(graph: Graph) -> sp.csr_array:
     columns, starts = graph.attributes.columns.numpy(), graph.attributes.starts.numpy()
     mean = np.bincount(columns, values, graph.width) / graph.nodes
     # Entries of 0 are above a mean that is negative; attributes of many zeros hardly ever have one.
-    matrix = sp.csr_array(((values > mean[columns]).astype(np.float32), columns, starts), shape=graph.attributes.shape)
+    is_above = (values > mean[columns]).astype(np.float32)
+    # A copy: otherwise the pattern of the graph's own attributes would lose entries, too.
+    matrix = sp.csr_array((is_above, columns, starts), shape=graph.attributes.shape, copy=True)
     matrix.eliminate_zeros()
     return matrix

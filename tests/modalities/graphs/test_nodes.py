@@ -10,6 +10,7 @@ import urllib.request
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from PIL import Image
 
@@ -101,6 +102,18 @@ def test_nodes_are_embedded_in_their_graph_whatever_the_batch(run, graph_file):
     np.testing.assert_allclose(_dense(whole), _dense(batches), atol=1e-6)
     np.testing.assert_allclose(_dense(whole)[[5, 80, 3]], _dense(some), atol=1e-6)
     assert some.id(0) == "5" and whole.labels is not None
+
+
+def test_a_graph_that_was_embedded_can_be_trained_on(run, graph_file, tmp_path):
+    settings = config(graph_file(), epochs=1)
+    source = nonneg.load(run).open(settings.data)
+    nonneg.load(run).embed(source)
+    trained = [
+        nonneg.train(settings, tmp_path / name, progress=False, source=given)
+        for name, given in (("embedded", source), ("new", None))
+    ]
+    first, second = (nonneg.load(each).state_dict() for each in trained)
+    assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_a_graph_with_other_attributes_is_an_error(run, graph_file):
@@ -247,6 +260,16 @@ def test_features_know_the_attributes_that_set_their_nodes_apart(is_dense, commu
             place = names.index(name)
             assert (share, of_all) == pytest.approx((shares[place], overall[place]), abs=1e-4)
         assert found[2] == found[3] == []  # never active, and active everywhere
+
+
+def test_counting_attributes_leaves_a_graph_with_weighted_ones_unchanged(communities):
+    adjacency, _, labels, _ = communities
+    weighted = sp.random_array((90, 40), density=0.1, rng=0, format="csr")  # some are below the mean, 0 included
+    source = Nodes().open(RawGraph("words", "words", 90, np.stack(adjacency.nonzero()), attributes=weighted))
+    tensors = source.samples.graph.tensors
+    before = {name: tensor.clone() for name, tensor in tensors.items()}
+    assert Nodes().feature_terms(source, np.eye(3, dtype=np.float32)[labels])
+    assert all(torch.equal(tensors[name], before[name]) for name in before)
 
 
 def test_pictures_colour_neighbours_by_their_labels_even_if_these_are_in_another_split(graph_file):

@@ -11,7 +11,9 @@ import pytest
 from PIL import Image
 
 from nonneg.errors import InputError
+from nonneg.modalities.images import Images
 from nonneg.modalities.pairs import Pairs
+from nonneg.modalities.texts import Texts
 
 ROWS = [("pics/a.png", "red square"), ("pics/b.png", "green square"), ("pics/b.png", "a meadow"), ("c.png", "sky")]
 COLOURS = {"pics/a.png": "red", "pics/b.png": "green", "c.png": "blue"}
@@ -143,6 +145,13 @@ def test_pictures_of_several_sizes_name_the_setting_of_their_side_or_are_brought
     with pytest.raises(InputError, match=r"--first\.image-size"):
         Pairs().open(str(path), progress=False)
     assert Pairs().adapted(str(path), on_gpu=False)["first"].image_size == 8
+    swapped = Pairs(first=Texts(), second=Images(), first_column="text", second_column="image")
+    with pytest.raises(InputError, match=r"--second\.image-size"):
+        swapped.open(str(path), progress=False)
+    stored = [{"bytes": encoded(folder / path), "path": path} for path in (*COLOURS, "wide.png")]
+    pq.write_table(pa.table({"image": stored, "text": list("abcd")}), folder / "stored.parquet")
+    with pytest.raises(InputError, match=r"--first\.image-size"):
+        Pairs().open(str(folder / "stored.parquet"), progress=False)
 
 
 def test_repeated_rows_count_once(folder):

@@ -173,6 +173,19 @@ def test_two_processes_end_with_the_weights_of_one(tmp_path):
         assert max(float((one[key].double() - two[key].double()).abs().max()) for key in one) < 1e-6, loss
 
 
+@pytest.mark.slow
+def test_two_processes_embed_as_one(run, folder, tmp_path):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    found = []
+    for name, start in (("one", [sys.executable]), ("two", torchrun)):
+        arguments = ["-m", "nonneg", "embed", run, folder / "table.csv", "--batch-size", "8", "--out", tmp_path / name]
+        subprocess.run([*start, *map(str, arguments)], check=True, env=environment, timeout=120)
+        found.append(nonneg.Features.load(tmp_path / name))
+    assert found[0].provenance == found[1].provenance and found[0].agreement is not None
+    assert found[0].suggestions == found[1].suggestions
+
+
 def test_texts_can_be_paired_with_texts(tmp_path):
     (tmp_path / "t.csv").write_text("en,de\n" + "".join(f"house {n},Haus {n}\n" for n in range(20)))
     modality = Pairs(first=MODALITY.second, second=MODALITY.second, first_column="en", second_column="de", width=16)

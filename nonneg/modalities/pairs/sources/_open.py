@@ -1,6 +1,7 @@
 """`open_pairs`: recognises the kind of data and opens both sides of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,23 +57,25 @@ def open_pairs(
     table = open_table(data, split)
     first = table.chosen(columns.first, pairs.first.name)
     second = table.chosen(columns.second, pairs.second.name, (first,))
-    try:
-        opened = [
-            modality.open_column(
-                table.column(name),
-                f"{table.path}:{name}",
-                table.path.parent,
-                skip_broken=skip_broken,
-                progress=progress,
-            )
-            for modality, name in ((pairs.first, first), (pairs.second, second))
-        ]
-    except MixedSizesError as error:
-        raise InputError(str(error).replace("--image-size", "--first.image-size")) from error
+    opened = []
+    for place, modality, name in (("first", pairs.first, first), ("second", pairs.second, second)):
+        with _option_of(place):
+            where, folder = f"{table.path}:{name}", table.path.parent
+            column = table.column(name)
+            opened.append(modality.open_column(column, where, folder, skip_broken=skip_broken, progress=progress))
     every = [table.column(columns.labels, path) for path in (table.path, *table.others)] if columns.labels else []
     labels = _labels(every, f"{table.path}:{columns.labels}")
     groups = table.column(columns.groups) if columns.groups else None
     return _paired(str(table.path), f"{table.name}/{table.split}", pairs, opened, labels, groups)
+
+
+@contextmanager
+def _option_of(place: str) -> Iterator[None]:
+    """Name the option of this side where an error recommends one."""
+    try:
+        yield
+    except MixedSizesError as error:
+        raise InputError(str(error).replace("--image-size", f"--{place}.image-size")) from error
 
 
 def _from_container(
@@ -83,7 +86,8 @@ def _from_container(
         count = len(contained.alone)
         more = f" and {count - 1:,} more have" if count > 1 else " has"
         raise InputError(f"{contained.where}: {contained.alone[0]}{more} no .txt file of the same stem; {LEAVE_OUT}")
-    images = pairs.first.open(data, split, skip_broken=skip_broken, progress=progress)
+    with _option_of("first"):
+        images = pairs.first.open(data, split, skip_broken=skip_broken, progress=progress)
     row = {id: number for number, id in enumerate(images.ids)}
     rows = np.array([row.get(id, -1) for id in contained.ids])
     texts = pairs.second.open_column(

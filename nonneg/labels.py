@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nonneg.errors import InputError
+from nonneg.messages import valid_text
 
 UNLABELLED = -1
 """The number of every unlabelled sample in what `label_numbers` returns."""
@@ -60,7 +61,7 @@ def label_numbers(values: Any, name: str = "labels") -> tuple[npt.NDArray[np.int
     names, known_numbers = np.unique(known, return_inverse=True)
     numbers = np.full(len(parsed), UNLABELLED, np.int64)
     numbers[labelled] = known_numbers
-    return numbers, tuple(map(str, names))
+    return numbers, tuple(valid_text(str(name)) for name in names)
 
 
 def _parse(values: Any, name: str = "labels") -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
@@ -75,7 +76,8 @@ def _parse(values: Any, name: str = "labels") -> tuple[npt.NDArray[Any], npt.NDA
             items = [None if item is None else int(item) for item in items]
         if not all(item is None or isinstance(item, Real) for item in items):
             labelled = [item is not None and not (isinstance(item, Real) and item < 0) for item in items]
-            return np.array(list(map(str, items))), np.array(labelled)
+            # Objects: strings of NumPy's own would all take the room of the longest.
+            return np.array(list(map(str, items)), object), np.array(labelled, bool)
         array = np.array([UNLABELLED if item is None else item for item in items])
     return array, array >= 0  # False for NaN
 

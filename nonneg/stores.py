@@ -149,6 +149,9 @@ def _check_for_milvus(features: Features) -> None:
         longest = pc.max(pc.binary_length(features.samples[name])).as_py() or 0
         if longest > _MOST_BYTES:
             raise InputError(f"{name}: one has {longest:,} bytes, expected at most {_MOST_BYTES:,} in Milvus")
+    longest = max((len(name.encode()) for name in features.label_names), default=0)
+    if longest > _MOST_BYTES:
+        raise InputError(f"label_names: one has {longest:,} bytes, expected at most {_MOST_BYTES:,} in Milvus")
 
 
 def _pairs(row: dict[str, Any], codes: sp.csr_array, i: int) -> dict[int, float]:

@@ -1,4 +1,5 @@
 import re
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -53,3 +54,11 @@ def test_labels_of_unlabelled_samples_only_are_rejected(values):
 def test_labels_with_several_columns_are_rejected(values):
     with pytest.raises(InputError, match=r"y\.csv .*\(2, 3\)"):
         label_numbers(values, "y.csv")
+
+
+def test_one_long_label_does_not_take_its_length_for_every_sample():
+    tracemalloc.start()
+    numbers, names = label_numbers(["cat"] * 50_000 + ["x" * 1_000_000])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(names) == 2 and numbers[-1] == 1 and peak < 30_000_000

@@ -91,6 +91,7 @@ def test_what_milvus_cannot_hold_is_rejected_before_anything_is_removed():
     for given, named in (
         (Features(eye, texts=["short", "é" * 40_000]), "text"),
         (Features(np.ones((1, 4_097), np.float32)), "active"),
+        (Features(eye, labels=[0, 0], label_names=("é" * 40_000,)), "label_names"),
     ):
         with pytest.raises(InputError, match=named):
             stores.to_milvus(given, None, "codes", overwrite=True)  # no client is asked

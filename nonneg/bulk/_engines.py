@@ -1,8 +1,9 @@
 """Shards to features: in one process, on a Ray cluster, or with Spark. The files are the same in all three cases."""
 
 import json
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -118,9 +119,9 @@ def _convert(
     paths = sorted(glob(shards)) if isinstance(shards, str) else list(shards)  # noqa: PTH207, a pattern may be absolute
     if not paths:
         raise InputError(f"shards: {shards!r} matches no file, expected Parquet files")
-    if unknown := set(columns) - {field.name for field in fields(Shard)[1:]}:
+    if unknown := set(columns) - {"vectors", "ids", "labels", "texts"}:
         raise InputError(f"{min(unknown)} is not a column to choose, expected vectors, ids, labels or texts")
-    chosen = [Shard(str(Path(path).resolve()), **columns) for path in paths]
+    chosen = [Shard(path, name=name, **columns) for name, path in _named(paths).items()]
     folder = Path(out).resolve()
     check_writable(folder, overwrite)
     transformer = Transformer(model)
@@ -135,6 +136,19 @@ def _convert(
             return commit_parts(folder, parts, {**provenance, "layer": "projector"})
         finally:
             remove_leftovers(folder)
+
+
+def _named(paths: list[str]) -> dict[str, str]:
+    """Return the absolute paths of files by their names: what differs between the paths, without suffixes."""
+    absolute = [Path(path).resolve() for path in paths]
+    common = os.path.commonpath([path.parent for path in absolute])
+    named: dict[str, str] = {}
+    for path in absolute:
+        name = path.relative_to(common).with_suffix("").as_posix()
+        if name in named:
+            raise InputError(f"shards: {path} and {named[name]} have the same name, expected different ones")
+        named[name] = str(path)
+    return named
 
 
 def _part(written: dict[str, Any] | str) -> Part:

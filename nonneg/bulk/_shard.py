@@ -29,6 +29,7 @@ class Shard:
         path: the file; every process must be able to read it.
         vectors: the column of vectors, for a converted model; a trained model reads the file as its modality does.
         ids, labels, texts: columns to store with the codes; empty for none. Labels are whole numbers.
+        name: what tells it from other shards.
     """
 
     path: str
@@ -36,6 +37,7 @@ class Shard:
     ids: str = ""
     labels: str = ""
     texts: str = ""
+    name: str = ""
 
     @property
     def rows(self) -> int:

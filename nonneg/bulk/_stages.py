@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from nonneg.bulk._transformer import Transformer
 from nonneg.convert import NonNegativeEmbedding
+from nonneg.errors import InputError
 
 Model = NonNegativeEmbedding | str | Path
 
@@ -30,7 +31,9 @@ class Encode:
         self._transformer, self._column = Transformer(model), column
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        codes = self._transformer.codes(batch[self._column])
+        if self._column not in batch.column_names:
+            raise InputError(f"the columns are {', '.join(batch.column_names)}, expected {self._column}")
+        codes = self._transformer.codes(batch[self._column], self._column)
         bounds = pa.array(codes.indptr.astype(np.int32))
         for name, values in (("features", codes.indices.astype(np.int32)), ("values", codes.data)):
             batch = batch.append_column(name, pa.ListArray.from_arrays(bounds, pa.array(values)))
@@ -53,8 +56,10 @@ def encode_frames(model: Model, column: str = "vector") -> Callable[[Iterable[An
 
     def encode(frames: Iterable[Any]) -> Iterator[Any]:
         for frame in frames:
-            codes = transformer.codes(np.stack(frame[column].to_numpy()))
-            bounds = codes.indptr[1:-1]
-            yield frame.assign(features=np.split(codes.indices, bounds), values=np.split(codes.data, bounds))
+            if column not in frame:
+                raise InputError(f"the columns are {', '.join(map(str, frame.columns))}, expected {column}")
+            codes = transformer.codes(pa.array(frame[column]), column)
+            parts = (np.split(of, codes.indptr[1:-1])[: len(frame)] for of in (codes.indices, codes.data))
+            yield frame.assign(**dict(zip(("features", "values"), parts, strict=True)))
 
     return encode

@@ -4,6 +4,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
@@ -47,13 +48,13 @@ class Transformer:
             return int(model.max_active or model.n_components)
         return int(model.config.features)
 
-    def codes(self, vectors: Any) -> sp.csr_array:
-        """Return the codes `(rows, features)` of an Arrow column of vectors or an array."""
+    def codes(self, vectors: Any, name: str) -> sp.csr_array:
+        """Return the codes `(rows, features)` of an Arrow column of vectors with this name."""
         if not isinstance(self._loaded, NonNegativeEmbedding):
             raise InputError(f"{self.name} is a trained model, expected a run of nonneg convert to transform vectors")
-        if isinstance(vectors, pa.Array | pa.ChunkedArray):
-            vectors = arrow_vectors(vectors)
-        return self._loaded.transform(vectors)
+        if not len(vectors):
+            return sp.csr_array((0, self._loaded.n_components), dtype=np.float32)
+        return self._loaded.transform(arrow_vectors(vectors, name))
 
     def write(self, shard: Shard, folder: Path, index_bytes: int) -> Part:
         """Transform a shard and write it as a part of the features in a folder."""
@@ -62,17 +63,17 @@ class Transformer:
     def features(self, shard: Shard) -> Features:
         """Transform a shard: codes with the ids, labels and texts that it names.
 
-        The ids of a trained model's samples begin with the file's name: rows without ids are numbered in each file.
+        The ids of a trained model's samples begin with the shard's name: rows without ids are numbered in each file.
         """
         if not isinstance(self._loaded, NonNegativeEmbedding):
             found = self._loaded.embed(shard.path, media=False)
-            ids = [f"{Path(shard.path).stem}/{found.id(row)}" for row in range(len(found))]
+            ids = [f"{shard.name}/{found.id(row)}" for row in range(len(found))]
             texts = found.samples["text"] if "text" in found.samples.column_names else None
             return Features(found.codes, ids=ids, labels=found.labels, label_names=found.label_names, texts=texts)
         codes, tables = [], []
         try:
             for batch in batches(shard, self._loaded.n_features_in_):
-                codes.append(self.codes(batch.column(shard.vectors)))
+                codes.append(self.codes(batch.column(shard.vectors), shard.vectors))
                 tables.append(batch.select(shard.others))
         # Of scikit-learn: another width, NaN; of pyarrow: a damaged file.
         except (ValueError, OSError, pa.ArrowException) as error:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from nonneg.errors import InputError
 from nonneg.labels import UNLABELLED, is_labelled
-from nonneg.messages import one_line
+from nonneg.messages import one_line, valid_text
 from nonneg.payload import Array
 
 MOST_LABELS = 2**31  # an index stores labels in 32 bits
@@ -59,11 +59,12 @@ def freeze(*arrays: Array) -> None:
 
 
 def checked_label_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names, which must be strings, all different."""
-    checked = tuple(names)
-    for name in checked:
+    """Return the names, which must be strings, all different; characters that are not valid become escapes."""
+    given = tuple(names)
+    for name in given:
         if not isinstance(name, str):
             raise InputError(f"label_names: {name!r} is a {type(name).__name__}, expected a string")
+    checked = tuple(map(valid_text, given))
     if len(set(checked)) < len(checked):
         raise InputError("label_names: some are the same, expected a different name for each label")
     return checked
@@ -104,8 +105,8 @@ def sample_column(name: str, values: Sequence[Any] | None, kind: pa.DataType, sa
 
 
 def plain_json(provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy that equals what will be read back from JSON."""
+    """Return a copy that equals what will be read back from JSON; characters that are not valid become "?"."""
     try:
-        return dict(json.loads(json.dumps(dict(provenance))))
+        return dict(json.loads(json.dumps(dict(provenance), ensure_ascii=False).encode("utf-8", "replace")))
     except (TypeError, ValueError) as error:
         raise InputError(f"provenance cannot be written as JSON: {one_line(error)}") from error

@@ -21,6 +21,7 @@ from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.features._features import Features
 from nonneg.features._meta import Meta
+from nonneg.labels import UNLABELLED, label_numbers
 from nonneg.payload import Array, Entry, open_array, open_table, write_array, write_file, write_table
 
 _PAGE = 4096  # bytes: an array begins and, except for the last part's, ends at a page, so that parts can be joined
@@ -69,15 +70,10 @@ def commit_parts(folder: Path, parts: Sequence[Part], provenance: dict[str, Any]
         raise InputError("there are no parts, expected at least one")
     first = parts[0]
     for number, part in enumerate(parts):
-        if (
-            part.shape[1] != first.shape[1]
-            or part.label_names != first.label_names
-            or set(part.files) != set(first.files)
-        ):
+        if part.shape[1] != first.shape[1] or set(part.files) != set(first.files):
             raise InputError(
-                f"part {number} has {part.shape[1]} features, {len(part.label_names)} names of labels and the files"
-                f" {', '.join(part.files)}, expected those of part 0: {first.shape[1]}, {len(first.label_names)},"
-                f" {', '.join(first.files)}"
+                f"part {number} has {part.shape[1]} features and the files {', '.join(part.files)}, expected those of"
+                f" part 0: {first.shape[1]}, {', '.join(first.files)}"
             )
     files = {
         f"{name}.{i}": part.files[name] for i, part in enumerate(parts) for name in part.files if name in _IN_PARTS
@@ -91,11 +87,24 @@ def commit_parts(folder: Path, parts: Sequence[Part], provenance: dict[str, Any]
         start += int(own[-1])
     index = open_array(folder, first.files["indices"], ("int32", "int64"), (None,)).dtype
     files["indptr"] = write_array(folder, "indptr", np.concatenate(bounds).astype(index))
+    names = first.label_names
     if "labels" in first.files:
         labels = [open_array(folder, part.files["labels"], ("int64",), part.shape[:1]) for part in parts]
+        names, labels = _with_the_same_names(parts, labels)
         files["labels"] = write_array(folder, "labels", np.concatenate(labels))
-    Meta("csr", (rows, first.shape[1]), first.label_names, provenance, files).commit(folder)
+    Meta("csr", (rows, first.shape[1]), names, provenance, files).commit(folder)
     return Features.load(folder)
+
+
+def _with_the_same_names(parts: Sequence[Part], labels: list[Array]) -> tuple[tuple[str, ...], list[Array]]:
+    """Return the names of the labels of all parts, and the labels numbered by them: a part may lack some classes."""
+    if all(part.label_names == parts[0].label_names for part in parts):
+        return parts[0].label_names, labels
+    _, names = label_numbers([name for part in parts for name in part.label_names])
+    place = {name: number for number, name in enumerate(names)}
+    # Label -1, of unlabelled samples, takes the last entry.
+    maps = (np.array([*(place[name] for name in part.label_names), UNLABELLED]) for part in parts)
+    return names, [of[own] for of, own in zip(maps, labels, strict=True)]
 
 
 _IN_PARTS = ("data", "indices", "samples")

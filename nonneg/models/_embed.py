@@ -98,6 +98,8 @@ def _work(
     layers: tuple[Layer, ...] = ("encoder", "projector") if options.layer == "both" else (options.layer,)
     side = options.side or next(iter(model.modality.sides), "")
     out = _beside(run, source, side) if out is None else out
+    if len(layers) > 1 and out.name in ("", ".."):
+        raise InputError(f"out is {out}, expected the name of a folder, to which the layers' names are added")
     folders = {name: out if len(layers) == 1 else out.with_name(f"{out.stem}-{name}{out.suffix}") for name in layers}
     for folder in folders.values():
         _check_writable(folder, options.overwrite)

@@ -1,5 +1,6 @@
 """`nonneg index` and `nonneg search`: features in a folder and an index beside them."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -103,6 +104,6 @@ def named_run(folder: Path, features: Features) -> str:
             raise InputError(f"{folder} names a model to fetch: {error}; to fetch it, pass --run {named}") from error
     place = folder.resolve().parent / named
     # A name, not a path: on Windows, a path can name another machine.
-    if named != Path(named).name or not place.is_dir():
+    if named != Path(named).name or not os.path.isdir(place):  # noqa: PTH112, of a name that is too long: false
         raise InputError(f"{folder} was made by the run {named}, which is not beside it, expected its path as --run")
     return str(place)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -123,14 +124,17 @@ def test_a_trained_model_embeds_shards_of_images(tmp_path):
     for picture in pictures:
         Image.fromarray(picture).save(file := io.BytesIO(), "png")
         encoded.append({"bytes": file.getvalue(), "path": None})
+    labels = np.array([[10, 2], [2, -1]]).repeat(10, axis=1)  # shards with some classes only
     for i in range(2):
-        table = pa.table({"image": encoded[20 * i : 20 * i + 20], "label": np.arange(20) % 3})
-        pq.write_table(table, tmp_path / f"{i}.parquet")
-    features = bulk.convert_shards(str(run), str(tmp_path / "*.parquet"), tmp_path / "x.features")
+        table = pa.table({"image": encoded[20 * i : 20 * i + 20], "label": labels[i]})
+        (tmp_path / f"year={i}").mkdir()
+        pq.write_table(table, tmp_path / f"year={i}" / "part-0.parquet")
+    features = bulk.convert_shards(str(run), str(tmp_path / "*" / "part-0.parquet"), tmp_path / "x.features")
     one = load(run).embed(pictures)
     assert features.shape == one.shape
     assert abs(features.codes - sp.csr_array(one.codes)).max() < 1e-5
     assert features.id(3) != features.id(23)  # ids differ over the files
+    assert [features.label_name(label) for label in features.labels] == ["10"] * 10 + ["2"] * 20 + ["-1"] * 10
 
 
 def test_bad_input_names_what_is_wrong_and_leaves_nothing(tmp_path, embedding, digits, shards):
@@ -150,8 +154,11 @@ def test_bad_input_names_what_is_wrong_and_leaves_nothing(tmp_path, embedding, d
     with pytest.raises(InputError, match=r"narrow.*64"):
         bulk.convert_shards(embedding, [str(Path(shards).parent / "000.parquet"), narrow.replace("*", "000")], out)
     whole = Path(shards).parent / "000.parquet"
+    with pytest.raises(InputError, match="the same name"):
+        bulk.convert_shards(embedding, [str(whole), str(whole)], out)
+    shutil.copy(whole, tmp_path / "again.parquet")
     with pytest.raises(InputError, match="ids"):
-        bulk.convert_shards(embedding, [str(whole), str(whole)], out, ids="id")
+        bulk.convert_shards(embedding, [str(whole), str(tmp_path / "again.parquet")], out, ids="id")
     table = pq.read_table(whole)
     for name, labels in (("unsigned", pa.array([2**63] * len(table), pa.uint64())), ("large", [2**40] * len(table))):
         pq.write_table(table.set_column(2, "label", pa.array(labels)), tmp_path / f"{name}.parquet")
@@ -261,12 +268,24 @@ def test_the_stage_for_frames_lists_active_features(embedding, digits):
     codes = embedding.transform(digits[0][:5])
     assert [list(each) for each in found["features"]] == [list(row.indices) for row in codes]
     assert np.allclose(found["values"][3], codes[[3]].data)
+    (empty,) = bulk.encode_frames(embedding)([frame[:0]])
+    assert list(empty.columns) == ["vector", "features", "values"] and not len(empty)
+    for wrong, message in (
+        (frame.rename(columns={"vector": "x"}), "columns are x"),
+        (frame.assign(vector=None), "vector"),
+    ):
+        with pytest.raises(InputError, match=message):
+            list(bulk.encode_frames(embedding)([wrong]))
 
 
 def test_the_stage_for_ray_lists_active_features(embedding, digits):
     found = bulk.Encode(embedding)(pa.table({"vector": list(digits[0][:5])}))
     codes = embedding.transform(digits[0][:5])
     assert found["features"].to_pylist()[2] == codes[[2]].indices.tolist()
+    empty = pa.table({"vector": list(digits[0][:5])}).slice(0, 0)
+    assert bulk.Encode(embedding)(empty)["features"].to_pylist() == []
+    with pytest.raises(InputError, match="columns are x"):
+        bulk.Encode(embedding)(pa.table({"x": list(digits[0][:5])}))
 
 
 @pytest.fixture

@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 
@@ -173,6 +174,13 @@ def test_columns_of_a_model_that_cannot_be_are_an_error(columns):
     features = Features(np.eye(3, dtype=np.float32), provenance={"columns": columns})
     with pytest.raises(InputError, match="columns"):
         _ = features.model_columns
+
+
+def test_characters_that_are_not_unicode_can_be_sent_to_a_browser(dense):
+    labels = np.zeros(len(dense), np.int64)
+    features = Features(dense, labels=labels, label_names=("\ud800",), provenance={"title": ["a\udc80", 1]})
+    shown = json.dumps([features.label_names, features.provenance], ensure_ascii=False).encode()
+    assert b"ud800" in shown and features.provenance["title"] == ["a?", 1]
 
 
 def test_agreement_of_partners_follows_the_columns():

@@ -74,6 +74,8 @@ def test_the_default_folder_is_beside_the_run(run, tmp_path):
         ({"run": "nowhere"}, "nowhere "),
         ({"data": "nothing"}, "data is 'nothing'"),
         ({"out": "file/x.features"}, r"x\.features cannot be written"),
+        ({"out": ".", "options": EmbedOptions(layer="both")}, r"out is \., expected the name of a folder"),
+        ({"out": "..", "options": EmbedOptions(layer="both")}, r"out is \.\."),
     ],
 )
 def test_errors_name_the_argument_before_anything_is_written(change, message, run, tmp_path, monkeypatch):

@@ -199,7 +199,8 @@ def test_features_that_name_no_run_need_one(tmp_path, features):
     with pytest.raises(InputError, match=r"x.features .*--run"):
         search_folder(plain, Query(vector="v.npy"))
     (tmp_path / "elsewhere").mkdir()
-    for place, run in enumerate(("gone", str(tmp_path / "elsewhere"), "../elsewhere", r"\\host\share")):
+    runs = ("gone", str(tmp_path / "elsewhere"), "../elsewhere", r"\\host\share", 300 * "x")
+    for place, run in enumerate(runs):
         named = Features(features.codes, provenance={"run": run}).save(tmp_path / "in" / f"{place}.features")
         with pytest.raises(InputError, match=rf"run {re.escape(run)}.*--run"):
             search_folder(named, Query(vector="v.npy"))

@@ -52,7 +52,7 @@ def last_lines(config, folder, paths, source=None):
     return [log[-1] for log in logs]
 
 
-def test_texts_of_a_group_are_no_negatives_in_any_path(tmp_path):
+def test_texts_of_groups_have_the_same_loss_in_any_path(tmp_path):
     pytest.importorskip("tokenizers")
     off, graph = last_lines(texts.RUNS["groups"].replace(**ON_GPU), tmp_path, ("off", "graph"), texts.DATA)
     assert graph["loss"] == pytest.approx(off["loss"], abs=5e-2)

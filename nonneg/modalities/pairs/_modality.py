@@ -89,7 +89,9 @@ class Pairs(Modality):
             return replace(data, samples=samples, notes=tuple(notes))
         columns = Columns(self.first_column, self.second_column, self.labels, self.groups)
         skip = self.skip_broken if skip_broken is None else skip_broken
-        return open_pairs(data, split, self, columns, skip_broken=skip, progress=progress)
+        # Outside training, labels and groups are welcome but not needed.
+        needed = not getattr(self, "_has_encoder", False)
+        return open_pairs(data, split, self, columns, skip_broken=skip, progress=progress, need_columns=needed)
 
     def fitted(self, source: Source) -> Self:
         rows = unwrapped(source.samples)[0]
@@ -118,6 +120,7 @@ class Pairs(Modality):
             self.modality_of(side).check_encoder(own)
 
     def encoder(self, name: str, saved: Mapping[str, Any] | None = None) -> tuple[nn.Module, int, dict[str, Any]]:
+        object.__setattr__(self, "_has_encoder", True)
         encoders, widths, described = {}, {}, {}
         for side, own in zip(self.sides, _names(name), strict=True):
             known = None if saved is None else saved.get(side, {})

@@ -10,7 +10,9 @@ import numpy as np
 from nonneg.errors import InputError
 from nonneg.modalities._modality import Modality
 from nonneg.modalities._source import SomeRows, Source
+from nonneg.modalities._splits import UndividedError
 from nonneg.modalities.pairs._rows import PairRows, SideRows, unwrapped
+from nonneg.modalities.pairs.sources import NotPairsError
 
 if TYPE_CHECKING:
     from nonneg.modalities.pairs._modality import Pairs
@@ -47,12 +49,13 @@ class Side(Modality):
             return self._alone(self.own.open(data))
         try:
             opened = pairs.open(data, split, skip_broken=skip_broken, progress=progress)
-        except InputError as error:
+        except NotPairsError as error:
             try:
-                alone = self.own.open(data, split, skip_broken=skip_broken, progress=progress)
-            except InputError:
-                raise error from None
-            return self._alone(alone)
+                return self._alone(self.own.open(data, split, skip_broken=skip_broken, progress=progress))
+            except UndividedError:
+                raise
+            except InputError as alone:
+                raise InputError(f"{error}; as {self.own.name} alone: {alone}") from None
         return self.open(opened)
 
     def read(self, sample: Any) -> Source:

@@ -23,6 +23,7 @@ from nonneg.modalities.texts.sources import Columns, ListTable, fault_of, open_t
 
 TRANSFORMER = "transformer"
 TOKENS, RELATED = "tokens", "related"  # of a batch of texts with partners
+_DIGEST = "trained_on"  # in the description of a saved encoder
 
 
 @register
@@ -90,6 +91,11 @@ class Texts(Modality):
         """The tokenizer, or None before there is an encoder."""
         return getattr(self, "_tokenizer", None)
 
+    @property
+    def _trained_on(self) -> str:
+        """The digest of the training texts, if a column beside them was a file."""
+        return getattr(self, "_digest", "")
+
     def open(
         self, data: Any, split: str = "train", *, skip_broken: bool | None = None, progress: bool = True
     ) -> Source:
@@ -100,7 +106,7 @@ class Texts(Modality):
         skip = self.skip_broken if skip_broken is None else skip_broken
         # Outside training, labels and partners are welcome but not needed.
         needed = self.tokenizer is None
-        source = open_texts(data, split, columns, skip_broken=skip, need_columns=needed)
+        source = open_texts(data, split, columns, skip_broken=skip, need_columns=needed, trained_on=self._trained_on)
         if needed and len(source) > 1 and len({*source.samples.texts, *(source.samples.pairs or ())}) == 1:
             raise InputError(f"{source.name}: all {len(source):,} texts are the same, expected different ones")
         return self._tokenised(source)
@@ -123,6 +129,7 @@ class Texts(Modality):
         """Return a copy that can fit a tokenizer on these texts, if the encoder needs one."""
         fitted = replace(self)
         object.__setattr__(fitted, "_source", source)
+        object.__setattr__(fitted, "_digest", text_rows(source.samples, source.name)[0].digest)
         return fitted
 
     def check_encoder(self, name: str) -> None:
@@ -134,15 +141,18 @@ class Texts(Modality):
 
     def encoder(self, name: str, saved: Mapping[str, Any] | None = None) -> tuple[nn.Module, int, dict[str, Any]]:
         self.check_encoder(name)
+        if saved is not None:
+            object.__setattr__(self, "_digest", str(saved.get(_DIGEST, "")))
+        known = {_DIGEST: self._trained_on} if self._trained_on else {}
         if name != TRANSFORMER:
             found = pretrained_encoder(name, self.pooling, self.length, self.frozen, saved, self.adapters)
             object.__setattr__(self, "_tokenizer", found.tokenizer)
             object.__setattr__(self, "_masks", 0)  # its dropout is its own
-            return found.encoder, found.width, found.description
+            return found.encoder, found.width, {**found.description, **known}
         tokenizer = self._saved_tokenizer(saved) if saved is not None else self._fitted_tokenizer()
         object.__setattr__(self, "_tokenizer", tokenizer)
         encoder = Transformer(tokenizer.size, self.length, self.width, self.depth, self.heads, self.pooling)
-        return encoder, self.width, {"tokenizer": tokenizer.content}
+        return encoder, self.width, {"tokenizer": tokenizer.content, **known}
 
     def finish(self, encoder: nn.Module) -> None:
         if isinstance(encoder, PooledTexts):
@@ -204,6 +214,7 @@ class Texts(Modality):
         """Use the texts themselves, without partners and dropout."""
         light = replace(self, views=ViewConfig(), dropout=0.0)
         object.__setattr__(light, "_tokenizer", self.tokenizer)
+        object.__setattr__(light, "_digest", self._trained_on)
         return light
 
     def partners(self, source: Source) -> tuple[Source, Any] | None:
@@ -218,7 +229,8 @@ class Texts(Modality):
         texts, rows = text_rows(source.samples, source.name)
         if texts.pairs is None:
             return None
-        return list(np.unique([texts.pairs[row] for row in rows], return_inverse=True)[1][:, None])
+        partners = np.array([texts.pairs[row] for row in rows], object)  # NumPy's strings would all be equally long
+        return list(np.unique(partners, return_inverse=True)[1][:, None])
 
     def _tokenised(self, source: Source) -> Source:
         if self.tokenizer is None:

@@ -30,6 +30,7 @@ class TextRows:
         groups: `(rows,)` int64, the group of each text, if the data has groups; texts without a group have -1.
         scores: `(rows,)` float64, how similar each text and its partner are, as people judged, if the data says so.
         notes: remarks about the data for people.
+        digest: of the texts as they were read, if a column beside them is a file, which belongs to these texts alone.
         tokenizer: makes the tokens; None until the encoder is known.
         length: the largest number of tokens of a text.
         tokens, pair_tokens: of texts and pairs, once there is a tokenizer.
@@ -40,6 +41,7 @@ class TextRows:
     groups: npt.NDArray[np.int64] | None = None
     scores: npt.NDArray[np.float64] | None = None
     notes: tuple[str, ...] = ()
+    digest: str = ""
     tokenizer: Tokenizer | None = None
     length: int = 0
     tokens: Tokens | None = None

@@ -3,6 +3,7 @@
 import io
 import json
 import tarfile
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 from PIL import Image
 
 from nonneg.errors import InputError
+from nonneg.modalities import UndividedError
 from nonneg.modalities.images import Images
 from nonneg.modalities.pairs import Pairs
 from nonneg.modalities.texts import Texts
@@ -56,6 +58,19 @@ def encoded(path):
     return path.read_bytes()
 
 
+def write_tar(path, folder, texts, others=None):
+    """Write pictures and the texts beside them, none for None."""
+    files = dict(others or {})
+    for number, (picture, text) in enumerate(zip(COLOURS, texts, strict=True)):
+        files[f"{number:03d}.png"] = encoded(folder / picture)
+        files |= {} if text is None else {f"{number:03d}.txt": text}
+    with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+
+
 def test_parquet_holds_the_pictures_itself(folder, tmp_path):
     stored = [{"bytes": encoded(folder / path), "path": path} for path in COLOURS]
     table = pa.table({"image": stored, "caption": ["red", "green", "blue"], "label": [1, 0, 1]})
@@ -76,18 +91,34 @@ def test_a_label_has_the_same_number_in_all_splits_of_parquet(folder, tmp_path):
 
 
 def test_a_tar_holds_a_text_beside_each_picture(folder, tmp_path):
-    with tarfile.open(tmp_path / "shard.tar", "w") as tar:
-        for number, (path, colour) in enumerate(COLOURS.items()):
-            files = {f"{number:03d}.png": encoded(folder / path), f"{number:03d}.txt": colour.encode()}
-            for name, content in files.items() if number < 2 else [next(iter(files.items()))]:
-                member = tarfile.TarInfo(name)
-                member.size = len(content)
-                tar.addfile(member, io.BytesIO(content))
+    write_tar(tmp_path / "shard.tar", folder, [b"red", b"green", None])
     with pytest.raises(InputError, match=r"002\.png has no \.txt file.*--skip-broken"):
         Pairs().open(str(tmp_path / "shard.tar"), progress=False)
     source = Pairs(skip_broken=True).open(str(tmp_path / "shard.tar"), progress=False)
     assert source.ids == ("000.png", "001.png")
     assert source.samples.sources[1].samples.texts == ["red", "green"]
+
+
+def test_a_text_of_a_tar_that_is_not_utf_8_is_broken_and_a_byte_order_mark_is_no_text(folder, tmp_path):
+    write_tar(tmp_path / "shard.tar", folder, [b"\xef\xbb\xbfred", b"caf\xe9", b"blue"])
+    with pytest.raises(InputError, match=r"not UTF-8.*001\.txt.*--skip-broken"):
+        Pairs().open(str(tmp_path / "shard.tar"), progress=False)
+    source = Pairs(skip_broken=True).open(str(tmp_path / "shard.tar"), progress=False)
+    assert source.samples.sources[1].samples.texts == ["red", "blue"]
+    assert len(source.skipped) == 1 and "001.txt" in source.skipped[0]
+
+
+def test_a_huge_text_of_a_tar_is_broken_and_never_read(folder, tmp_path):
+    huge = b"a" * (64 << 20)
+    write_tar(tmp_path / "shard.tar.gz", folder, [b"red", b"green", huge], {"alone.txt": huge})
+    tracemalloc.start()
+    try:
+        source = Pairs(skip_broken=True).open(str(tmp_path / "shard.tar.gz"), progress=False)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(source) == 2 and "67,108,864 bytes" in source.skipped[0] and most < len(huge) / 2
+    assert any("1 of 4 .txt files" in note for note in source.notes)
 
 
 def test_columns_are_found_by_their_usual_names_or_named(folder):
@@ -165,6 +196,54 @@ def test_a_column_of_groups_replaces_shared_samples(folder):
     assert groups[0] == groups[1] != groups[2] == groups[3]
 
 
+def test_a_group_that_is_negative_or_empty_is_none(folder):
+    named = [*ROWS, ("c.png", "blue"), ("c.png", "deep blue")]
+    rows = [(*row, group) for row, group in zip(named, [-1, "-1", "", None, 5, 5], strict=True)]
+    write(folder / "t.jsonl", rows, ("image", "text", "g"))
+    groups = Pairs(groups="g").open(str(folder / "t.jsonl"), progress=False).samples.groups
+    assert len(set(groups[:5])) == 5 and groups[4] == groups[5]
+
+
+def test_a_long_group_takes_the_memory_of_one_row(folder):
+    rows = [(f"house {n}", f"Haus {n}", "g" * 10_000_000 if n == 7 else f"{n // 2}") for n in range(20_000)]
+    path = write(folder / "t.jsonl", rows, ("en", "de", "g"))
+    pairs = Pairs(first=Texts(), second=Texts(), first_column="en", second_column="de", groups="g")
+    assert len(set(pairs.open(str(path), progress=False).samples.groups)) == 10_001
+
+
+def with_encoder(**settings):
+    """The modality of a model: after training."""
+    texts = Texts(vocabulary=300, width=8, depth=0, heads=1)
+    pairs = Pairs(second=texts, **settings)
+    pairs = pairs.fitted(Pairs(second=texts).open("emoji", "test"))
+    pairs.encoder("convnet_8+transformer")
+    return pairs
+
+
+def test_labels_and_groups_may_be_missing_after_training(folder, tmp_path):
+    write(folder / "t.csv", ROWS)
+    write_tar(tmp_path / "shard.tar", folder, [b"red", b"green", b"blue"])
+    stored = [{"bytes": encoded(folder / path), "path": path} for path in COLOURS]
+    pq.write_table(pa.table({"image": stored, "text": list("abc")}), tmp_path / "stored.parquet")
+    dataset = Dataset({"image": stored, "text": list("abc")})
+    data = [str(folder / "t.csv"), str(tmp_path / "shard.tar"), str(tmp_path / "stored.parquet"), dataset]
+    for each in data:
+        with pytest.raises(InputError, match="no column 'kind'"):
+            Pairs(labels="kind", groups="g").open(each, progress=False)
+    pytest.importorskip("tokenizers")
+    modality = with_encoder(labels="kind", groups="g")
+    for each in data:
+        for source in (modality.open(each, progress=False), modality.side("text").open(each, progress=False)):
+            assert len(source) >= 3 and source.labels is None
+            assert [name in " ".join(source.notes) for name in ("'kind'", "'g'")] == [True, True]
+
+
+def test_labels_may_be_missing_in_another_split(folder):
+    write(folder / "train.csv", [(*row, "a") for row in ROWS], ("image", "text", "kind"))
+    write(folder / "test.csv", ROWS)
+    assert Pairs(labels="kind").open(str(folder), progress=False).labels.tolist() == [0] * 4
+
+
 @pytest.mark.parametrize("given", ["nowhere.csv", "", "c.png"])
 def test_data_that_is_no_table_is_an_error_that_says_what_was_expected(folder, given, monkeypatch):
     monkeypatch.chdir(folder)
@@ -185,6 +264,38 @@ def test_a_side_is_opened_from_pairs_or_alone(folder):
     alone = Pairs().side("image").open(str(folder / "pics"), progress=False)
     assert list(alone.samples[[0, 1]]) == ["image"] and len(alone) == 2
     assert len(Pairs().side("text").open(["a", "b"])) == 2
+    assert len(Pairs().side("text").open(Dataset({"text": ["a", "b"]}))) == 2
+
+
+def test_a_side_of_broken_pairs_is_an_error_and_not_opened_alone(folder):
+    (folder / "c.png").unlink()
+    path = write(folder / "t.csv", [*ROWS[:3], ("gone.png", "red")])
+    for data in (str(path), str(folder)):
+        with pytest.raises(InputError, match=r"gone\.png"):
+            Pairs().side("image").open(data, progress=False)
+    for split in ("train", "test"):
+        (folder / split / "red").mkdir(parents=True)
+        (folder / split / "red" / "a.png").write_bytes(encoded(folder / "pics" / "a.png"))
+    with pytest.raises(UndividedError, match=r"t\.csv"):
+        Pairs().side("image").open(str(folder), "test", progress=False)
+
+
+def test_a_folder_with_a_table_of_other_things_is_opened_as_pictures_alone(folder):
+    for split in ("train", "test"):
+        (folder / "divided" / split / "red").mkdir(parents=True)
+        (folder / "divided" / split / "red" / "a.png").write_bytes(encoded(folder / "c.png"))
+    write(folder / "divided" / "sizes.csv", [(8, 8)], ("height", "width"))
+    for split in ("train", "test"):
+        assert len(Pairs().side("image").open(str(folder / "divided"), split, progress=False)) == 1
+
+
+def test_an_error_of_a_side_alone_says_what_is_wrong_with_it(folder):
+    (folder / "pics" / "broken.png").write_bytes(b"not an image")
+    with pytest.raises(InputError, match=r"broken\.png"):
+        Pairs().side("image").open(str(folder / "pics"), progress=False)
+    (folder / "pics" / "broken.png").unlink()
+    with pytest.raises(UndividedError):
+        Pairs().side("image").open(str(folder / "pics"), "test", progress=False)
 
 
 def test_emoji_are_kept_aside_with_the_pictures_of_both_vendors():

@@ -57,6 +57,27 @@ def test_a_folder_has_the_splits_of_its_files_and_a_label_has_one_number_in_all_
         open_texts(f"{tmp_path}:text", "other")
 
 
+def test_a_split_without_the_column_does_not_hide_that_of_another(tmp_path):
+    (tmp_path / "train.csv").write_text("text,kind\nhello,b\nbye,c\n")
+    (tmp_path / "test.csv").write_text("text\nhi\nciao\n")
+    train = open_texts(f"{tmp_path}:text", columns=Columns(labels="kind"), need_columns=False)
+    assert train.labels.tolist() == [0, 1] and not train.notes
+
+
+def test_a_file_of_labels_belongs_to_its_own_split(tmp_path):
+    (tmp_path / "train.txt").write_text("one\ntwo\n")
+    (tmp_path / "test.txt").write_text("three\n")
+    (tmp_path / "labels.txt").write_text("x\ny\n")
+    source = open_texts(str(tmp_path), columns=Columns(labels=str(tmp_path / "labels.txt")))
+    assert source.labels.tolist() == [0, 1]
+
+
+def test_a_column_comes_before_a_file_of_the_same_name(tables, monkeypatch):
+    monkeypatch.chdir(tables)
+    (tables / "kind").write_text("not a table")
+    assert open_texts("t.csv:text", columns=Columns(labels="kind")).label_names == ("a", "b")
+
+
 def test_a_file_has_no_other_split(tables):
     with pytest.raises(UndividedError, match=r"t\.csv.*'test'"):
         open_texts(f"{tables}/t.csv:text", "test")
@@ -100,6 +121,11 @@ def test_a_real_hugging_face_dataset_is_read():
     assert list(source.samples.texts) == ["good", "bad"] and source.labels.tolist() == [1, 0]
 
 
+def test_a_streaming_dataset_is_an_error_even_if_it_does_not_know_its_columns():
+    with pytest.raises(InputError, match="length"):
+        open_texts(SimpleNamespace(column_names=None))
+
+
 def test_the_bundled_intents_have_their_published_sizes():
     train, test = open_texts("intents"), open_texts("intents", "test")
     assert (len(train), len(test), len(train.label_names)) == (10_003, 3_080, 77)
@@ -108,6 +134,15 @@ def test_the_bundled_intents_have_their_published_sizes():
 
 
 # Partners
+
+
+def test_a_long_group_or_partner_takes_the_memory_of_one_row():
+    many = [f"text {row}" for row in range(20_000)]
+    long = ["g" * 10_000_000, *("g" for _ in many[1:])]
+    groups = open_texts({"text": many, "picture": long}, columns=Columns(groups="picture")).samples.groups
+    assert len(set(groups)) == 2
+    source = open_texts({"text": many, "title": long}, columns=Columns(pairs="title"))
+    assert len({int(number) for (number,) in Texts().partner_numbers(source)}) == 2
 
 
 def test_texts_that_are_alone_in_their_group_are_counted():

@@ -100,6 +100,22 @@ def test_other_data_needs_no_labels(run, tmp_path):
     assert features.labels is None and "kind" in features.provenance["notes"][0]
 
 
+def test_a_file_of_labels_belongs_to_the_training_texts_alone(tmp_path):
+    labels = tmp_path / "labels.txt"
+    labels.write_text("".join(f"{text.split()[0]}\n" for text in TEXTS))
+    for name, texts in (("train", ["", *TEXTS[1:]]), ("test", TEXTS[::-1]), ("few", TEXTS[:30])):
+        (tmp_path / f"{name}.txt").write_text("\n".join(texts) + "\n")
+    config = script.config(labels=str(labels), skip_broken=True)
+    made = train(replace(config, data=str(tmp_path), batch_size=19), tmp_path / "run", progress=False)
+    model = nonneg.load(made)
+    model.save(tmp_path / "copy")
+    for loaded in (model, nonneg.load(tmp_path / "copy")):
+        assert (loaded.embed(str(tmp_path / "train.txt")).labels >= 0).sum() == 95
+        for other in ("test", "few"):
+            features = loaded.embed(str(tmp_path / f"{other}.txt"))
+            assert features.labels is None and "labels.txt" in features.provenance["notes"][0]
+
+
 def test_the_commands_train_embed_search_and_measure(tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = ["text,kind", *(f"{text},{text.split()[0]}" for text in TEXTS)]

@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from nonneg.errors import InputError
-from nonneg.labels import label_numbers
-from nonneg.messages import LEAVE_OUT
+from nonneg.labels import is_labelled, label_numbers
 from nonneg.modalities._source import Source
 from nonneg.modalities.images import Images
 from nonneg.modalities.images.sources import Column, MixedSizesError, listed
 from nonneg.modalities.pairs._rows import pair_source
 from nonneg.modalities.pairs.sources._bundled import emoji
 from nonneg.modalities.pairs.sources._containers import Contained, is_stored, open_contained
-from nonneg.modalities.pairs.sources._table import Columns, open_table
+from nonneg.modalities.pairs.sources._table import Columns, NotPairsError, has_column, open_table
+from nonneg.tables import column_names
 
 if TYPE_CHECKING:
     from nonneg.modalities.pairs._modality import Pairs
@@ -33,6 +33,7 @@ def open_pairs(
     *,
     skip_broken: bool = False,
     progress: bool = True,
+    need_columns: bool = True,
 ) -> Source:
     """Open pairs of any supported kind.
 
@@ -45,28 +46,37 @@ def open_pairs(
         columns: the names of the columns.
         skip_broken: leave out pairs of which a side cannot be read, and list them in `Source.skipped`.
         progress: show a progress bar if reading takes long.
+        need_columns: missing labels and groups are an error; otherwise they are a note of the source.
+
+    Raises:
+        NotPairsError: no table, column or container of pairs is found.
+        InputError: there are pairs, and something is wrong with them.
     """
     if isinstance(data, str) and data == _EMOJI:
         return emoji(split, pairs)
-    contained = open_contained(data, split, columns) if isinstance(pairs.first, Images) and is_stored(data) else None
+    is_container = isinstance(pairs.first, Images) and is_stored(data)
+    contained = open_contained(data, split, columns, need_columns) if is_container else None
     if contained is not None:
         return _from_container(data, split, pairs, contained, skip_broken, progress)
     if not isinstance(data, str | Path):
         expected = "a path, a Hugging Face dataset with images, or a Source that pair_source makes"
-        raise InputError(f"data is a {type(data).__name__}, expected {expected}")
+        raise NotPairsError(f"data is a {type(data).__name__}, expected {expected}")
     table = open_table(data, split)
     first = table.chosen(columns.first, pairs.first.name)
     second = table.chosen(columns.second, pairs.second.name, (first,))
+    table.check_split()
+    columns, notes = columns.among(column_names(table.path), str(table.path), need_columns)
     opened = []
     for place, modality, name in (("first", pairs.first, first), ("second", pairs.second, second)):
         with _option_of(place):
             where, folder = f"{table.path}:{name}", table.path.parent
             column = table.column(name)
             opened.append(modality.open_column(column, where, folder, skip_broken=skip_broken, progress=progress))
-    every = [table.column(columns.labels, path) for path in (table.path, *table.others)] if columns.labels else []
+    others = [path for path in table.others if has_column(column_names(path), columns.labels)]
+    every = [table.column(columns.labels, path) for path in (table.path, *others)] if columns.labels else []
     labels = _labels(every, f"{table.path}:{columns.labels}")
     groups = table.column(columns.groups) if columns.groups else None
-    return _paired(str(table.path), f"{table.name}/{table.split}", pairs, opened, labels, groups)
+    return _paired(str(table.path), f"{table.name}/{table.split}", pairs, opened, labels, groups, notes)
 
 
 @contextmanager
@@ -82,20 +92,16 @@ def _from_container(
     data: Any, split: str, pairs: "Pairs", contained: Contained, skip_broken: bool, progress: bool
 ) -> Source:
     """Open pictures that the data stores itself, with their texts."""
-    if contained.alone and not skip_broken:
-        count = len(contained.alone)
-        more = f" and {count - 1:,} more have" if count > 1 else " has"
-        raise InputError(f"{contained.where}: {contained.alone[0]}{more} no .txt file of the same stem; {LEAVE_OUT}")
+    texts = pairs.second.open_column(
+        contained.texts, contained.where, Path(), skip_broken=skip_broken, progress=progress
+    )
     with _option_of("first"):
         images = pairs.first.open(data, split, skip_broken=skip_broken, progress=progress)
     row = {id: number for number, id in enumerate(images.ids)}
     rows = np.array([row.get(id, -1) for id in contained.ids])
-    texts = pairs.second.open_column(
-        contained.texts, contained.where, Path(), skip_broken=skip_broken, progress=progress
-    )
     splits = [] if contained.labels is None else [contained.labels, contained.labels_elsewhere]
     labels = _labels(splits, contained.where)
-    if contained.labels is None and images.labels is not None:
+    if not pairs.labels and images.labels is not None:
         labels = np.where(rows < 0, -1, images.labels[rows]), images.label_names
     return _paired(
         contained.where, contained.name, pairs, [(images, rows), texts], labels, contained.groups, contained.notes
@@ -160,6 +166,7 @@ def _labels(splits: Sequence[Sequence[Any]], where: str) -> tuple[npt.NDArray[np
 
 def _groups(values: Sequence[Any]) -> npt.NDArray[np.int64]:
     """Number the groups; a row without one is a group of its own."""
-    missing = [value is None or value != value or value == "" for value in values]  # NaN differs from itself
-    keys = [f"row {row}" if missing[row] else f"group {value}" for row, value in enumerate(values)]
-    return np.unique(keys, return_inverse=True)[1].astype(np.int64)
+    known = is_labelled(values)
+    keys = [f"group {value}" if known[row] else f"row {row}" for row, value in enumerate(values)]
+    # Objects: NumPy's strings would all be as long as the longest.
+    return np.unique(np.array(keys, object), return_inverse=True)[1].astype(np.int64)

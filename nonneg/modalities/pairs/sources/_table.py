@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,10 @@ USUAL = {
 }
 
 
+class NotPairsError(InputError):
+    """Data in which no table, column or container of pairs is found; it may be samples of one side alone."""
+
+
 @dataclass(frozen=True)
 class Columns:
     """The columns of a table of pairs, "" for those of the usual names, and for no labels and groups."""
@@ -31,6 +35,19 @@ class Columns:
     second: str = ""
     labels: str = ""
     groups: str = ""
+
+    def among(self, names: Sequence[str], where: str, are_needed: bool) -> tuple["Columns", tuple[str, ...]]:
+        """Return these columns without labels and groups that are missing, and a note about each of those.
+
+        Where they are needed, a missing one is an error.
+        """
+        named = {key: name for key in ("labels", "groups") if (name := getattr(self, key))}
+        missing = {key: name for key, name in named.items() if not has_column(names, name)}
+        for key, name in missing.items() if are_needed else ():
+            expected = f"one of {', '.join(names)}" if names else f"no {key}"
+            raise InputError(f"{where} has no column {name!r}, expected {expected}")
+        notes = tuple(f"{where} has no column {name!r}, so the pairs have no {key}" for key, name in missing.items())
+        return replace(self, **dict.fromkeys(missing, "")), notes
 
 
 @dataclass(frozen=True)
@@ -42,12 +59,14 @@ class Table:
         name: a short name of the data.
         split: the name of the split.
         others: the files of the other splits, for labels.
+        is_divided: whether the data has splits.
     """
 
     path: Path
     name: str
     split: str
     others: tuple[Path, ...] = ()
+    is_divided: bool = True
 
     def column(self, name: str, path: Path | None = None) -> Sequence[Any]:
         """Return the values of a column of this split, or of another one."""
@@ -59,19 +78,29 @@ class Table:
         names = [name for name in column_names(self.path) if name not in taken]
         return chosen_column(str(self.path), names, given, USUAL.get(kind, ()), kind)
 
+    def check_split(self) -> None:
+        """Raise an error if another split than train is requested of data without splits."""
+        if not self.is_divided:
+            require_train(self.split, str(self.path))
+
+
+def has_column(names: Sequence[str], wanted: str) -> bool:
+    """Whether a column has this name or position, as `read_column` finds it."""
+    return wanted in names or wanted in map(str, range(len(names)))
+
 
 def chosen_column(where: str, names: Sequence[str], given: str, usual: Sequence[str], kind: str) -> str:
     """Return the given name of a column, or the first of the usual names that there is, in any case."""
     listed = ", ".join(names) or "none"
     if given:
         if given not in names:
-            raise InputError(f"{where} has no column {given!r}, expected one of {listed}")
+            raise NotPairsError(f"{where} has no column {given!r}, expected one of {listed}")
         return given
     lower = {name.lower(): name for name in reversed(names)}
     found = next((lower[name] for name in usual if name in lower), None)
     if found is None:
         expected = f"{kind} in one of {', '.join(usual) or 'none'}"
-        raise InputError(
+        raise NotPairsError(
             f"{where} has the columns {listed}, expected {expected}; or name them by --first-column and --second-column"
         )
     return found
@@ -82,14 +111,13 @@ def open_table(data: str | os.PathLike[str], split: str) -> Table:
     path = Path(data)
     with read_errors_as_input_errors(path):
         if not os.fspath(data) or not path.exists():
-            raise InputError(f"data is {os.fspath(data)!r}, which does not exist, expected emoji, or {ACCEPTED}")
+            raise NotPairsError(f"data is {os.fspath(data)!r}, which does not exist, expected emoji, or {ACCEPTED}")
         is_folder = path.is_dir()
         files = sorted(file for file in path.iterdir() if _is_table(file)) if is_folder else []
     if not is_folder:
         if path.suffix.lower() not in SUFFIXES:
-            raise InputError(f"{path} has the suffix {path.suffix!r}, expected {ACCEPTED}")
-        require_train(split, str(path))
-        return Table(path, valid_text(path.stem), split)
+            raise NotPairsError(f"{path} has the suffix {path.suffix!r}, expected {ACCEPTED}")
+        return Table(path, valid_text(path.stem), split, is_divided=False)
     name = valid_text(path.resolve().name)
     splits: Mapping[str, Path] = {file.stem: file for file in files if file.stem in SPLITS}
     if splits:
@@ -97,9 +125,8 @@ def open_table(data: str | os.PathLike[str], split: str) -> Table:
         return Table(splits[chosen], name, chosen, tuple(file for key, file in splits.items() if key != chosen))
     if len(files) != 1:
         found = ", ".join(file.name for file in files[:5]) or "no table"
-        raise InputError(f"{path} holds {found}, expected {ACCEPTED}")
-    require_train(split, str(path))
-    return Table(files[0], name, split)
+        raise NotPairsError(f"{path} holds {found}, expected {ACCEPTED}")
+    return Table(files[0], name, split, is_divided=False)
 
 
 def _is_table(file: Path) -> bool:

@@ -1,6 +1,6 @@
 """Where texts come from: files, Hugging Face datasets, Python lists and bundled data."""
 
-from nonneg.modalities.texts.sources._open import Columns, fault_of, open_texts
+from nonneg.modalities.texts.sources._open import BrokenTextError, Columns, fault_of, open_texts
 from nonneg.modalities.texts.sources._table import ListTable
 
-__all__ = ["Columns", "ListTable", "fault_of", "open_texts"]
+__all__ = ["BrokenTextError", "Columns", "ListTable", "fault_of", "open_texts"]

@@ -1,8 +1,9 @@
 """`open_texts`: recognises the kind of data, and reads its texts, labels, ids and partners."""
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ def open_texts(
     *,
     skip_broken: bool = False,
     need_columns: bool = True,
+    trained_on: str = "",
 ) -> Source:
     """Open texts of any supported kind.
 
@@ -68,6 +70,8 @@ def open_texts(
         skip_broken: leave out empty and blank texts and those with invalid characters, and list them in
             `Source.skipped`.
         need_columns: a missing column is an error; otherwise it is a note of the source.
+        trained_on: the `TextRows.digest` of the training texts: where columns are not needed, those that are files
+            belong to these texts and count as missing for others.
 
     Returns:
         A source whose samples are `TextRows`, without tokens.
@@ -83,7 +87,10 @@ def open_texts(
     if not texts:
         raise InputError(f"{table.where} holds no texts, expected at least one")
     notes: list[str] = []
-    named = {key: _present(tables, key, name, need_columns, notes) for key, name in vars(columns).items()}
+    in_files = any(name and not table.has(name) for name in vars(columns).values())
+    digest = _digest(texts) if in_files else ""
+    take_files = need_columns or digest == trained_on
+    named = {key: _present(table, key, name, need_columns, take_files, notes) for key, name in vars(columns).items()}
     read = {key: table.column(named[key], len(texts)) for key in ("pairs", "groups", "ids", "scores") if named[key]}
     pairs = [_as_text(value) for value in read["pairs"]] if "pairs" in read else None
     place = f"{table.where}, {named['groups']}"
@@ -91,7 +98,7 @@ def open_texts(
     scores = _scores(read["scores"], f"{table.where}, {named['scores']}") if "scores" in read else None
     labels, label_names = _labels(tables, split, named["labels"], len(texts))
     ids = unique_ids(map(str, read["ids"])) if "ids" in read else row_ids(split, len(texts))
-    rows = TextRows(texts, pairs, groups, scores, tuple(notes))
+    rows = TextRows(texts, pairs, groups, scores, tuple(notes), digest)
     source = Source(f"{title}/{split}", rows, ids, labels, label_names, notes=tuple(notes))
     return _without_broken(source, table.where, skip_broken)
 
@@ -161,12 +168,19 @@ def _as_text(value: Any) -> Any:
     return str(value) if isinstance(value, np.str_) else value
 
 
-def _present(tables: Mapping[str, Table], key: str, named: str, is_needed: bool, notes: list[str]) -> str:
+def _digest(texts: Sequence[Any]) -> str:
+    """Return a string that changes with the texts."""
+    digest = hashlib.sha256()
+    for text in texts:
+        digest.update(f"{text}\0".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def _present(table: Table, key: str, named: str, is_needed: bool, take_files: bool, notes: list[str]) -> str:
     """Return the name of a column, or "" if it is missing and not needed."""
-    table = next(iter(tables.values()))
     if not named:
         return table.labels if key == "labels" else ""
-    if is_needed or table.has(named):
+    if is_needed or table.has(named, take_files):
         return named
     notes.append(f"{table.where} has no column {named!r}, so the texts have no {key}")
     return ""
@@ -192,7 +206,7 @@ def _labels(
 def _groups(values: Sequence[Any], where: str, is_needed: bool, notes: list[str]) -> npt.NDArray[np.int64]:
     """Number the groups; texts without a group have -1. Groups that nothing can be learnt from are an error."""
     known = is_labelled(values)
-    names = np.array([str(value) for value in values])
+    names = np.array([str(value) for value in values], object)  # NumPy's strings would all be as long as the longest
     _, numbers = np.unique(names, return_inverse=True)
     groups = np.where(known, numbers, UNLABELLED).astype(np.int64)
     sizes = np.bincount(groups[known], minlength=1)
@@ -217,6 +231,10 @@ def _scores(values: Sequence[Any], where: str) -> npt.NDArray[np.float64]:
     return scores
 
 
+class BrokenTextError(Exception):
+    """Stands for a text that cannot be read; the message says what is wrong with it, as `fault_of` does."""
+
+
 def fault_of(text: Any) -> str | None:
     """Return what is wrong with a text, such as `is empty`, or None.
 
@@ -226,6 +244,8 @@ def fault_of(text: Any) -> str | None:
     """
     if text is None:
         return "is missing"
+    if isinstance(text, BrokenTextError):
+        return str(text)
     if not isinstance(text, str):
         return f"is of type {type(text).__name__}"
     if not text.strip():
@@ -257,8 +277,6 @@ def _without_broken(source: Source, where: str, skip: bool) -> Source:
     kept = np.array([row for row in range(len(rows)) if row not in broken], np.int64)
     if not len(kept):
         raise InputError(f"{where} holds no text that can be used: {shown}")
-    left = source.take(kept)
+    left, usable = source.take(kept), replace(rows.take(kept), digest=rows.digest)
     skipped = tuple(f"{source.ids[row]} ({fault.removeprefix('is ')})" for row, fault in broken.items())
-    return Source(
-        left.name, rows.take(kept), left.ids, left.labels, left.label_names, skipped=skipped, notes=left.notes
-    )
+    return Source(left.name, usable, left.ids, left.labels, left.label_names, skipped=skipped, notes=left.notes)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,8 +26,8 @@ class Table(Protocol):
     def texts(self) -> Sequence[Any]:
         """Return the texts."""
 
-    def has(self, column: str) -> bool:
-        """Whether there is such a column."""
+    def has(self, column: str, or_file: bool = False) -> bool:
+        """Whether there is such a column, or, if files count as well, a file of that name."""
 
     def column(self, column: str, rows: int) -> Sequence[Any]:
         """Return another column, which must have so many rows; an error names it if there is none."""
@@ -48,19 +49,24 @@ class FileTable:
         values: Sequence[Any] = read_column(self.where, as_text=True)
         return values
 
-    def has(self, column: str) -> bool:
-        return self._is_file(column) or column in column_names(self.path)
+    def has(self, column: str, or_file: bool = False) -> bool:
+        return column in self._names or (or_file and self._is_file(column))
 
     def column(self, column: str, rows: int) -> Sequence[Any]:
         """Return a column of the same file, or of another one: `labels.txt`, `table.csv:column`."""
-        if not self._is_file(column) and not column_names(self.path):
+        is_file = not self.has(column) and self._is_file(column)
+        if not is_file and not self._names:
             raise InputError(f"{self.path} has no columns, expected a file instead of the column {column!r}")
-        place = column if self._is_file(column) else f"{self.path}:{column}"
+        place = column if is_file else f"{self.path}:{column}"
         values: Sequence[Any] = read_column(place, rows, self.where, as_text=True)
         return values
 
     def class_names(self, column: str) -> Sequence[str]:
         return ()
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return column_names(self.path)
 
     def _is_file(self, column: str) -> bool:
         return os.path.isfile(split_name(column)[0])  # noqa: PTH113 (Path's method raises for a long name)
@@ -79,7 +85,7 @@ class ListTable:
     def texts(self) -> Sequence[Any]:
         return self._columns[self._text]
 
-    def has(self, column: str) -> bool:
+    def has(self, column: str, or_file: bool = False) -> bool:
         return column in self._columns
 
     def column(self, column: str, rows: int) -> Sequence[Any]:
@@ -98,21 +104,21 @@ class DatasetTable:
     labels = ""
 
     def __init__(self, dataset: Any) -> None:
+        if not hasattr(dataset, "__len__"):  # first: a streaming one may not know its columns
+            kind = type(dataset).__name__
+            raise InputError(f"data is a {kind}, expected a dataset with a length (not a streaming one)")
         names = list(dataset.column_names)
         name = next((name for name in TEXT_COLUMNS if name in names), names[0] if len(names) == 1 else None)
         if name is None:
             found = ", ".join(names)
             raise InputError(f"the dataset has the columns {found}, expected texts in {' or '.join(TEXT_COLUMNS)}")
-        if not hasattr(dataset, "__len__"):
-            kind = type(dataset).__name__
-            raise InputError(f"data is a {kind}, expected a dataset with a length (not a streaming one)")
         self.where, self._text = "the dataset", name
         self._data = dataset.with_format(None) if hasattr(dataset, "with_format") else dataset
 
     def texts(self) -> Sequence[Any]:
         return list(self._data[self._text])
 
-    def has(self, column: str) -> bool:
+    def has(self, column: str, or_file: bool = False) -> bool:
         return column in self._data.column_names
 
     def column(self, column: str, rows: int) -> Sequence[Any]:

@@ -27,11 +27,11 @@ def unique_ids(names: Iterable[str]) -> tuple[str, ...]:
     if len(taken) == len(ids):
         return tuple(ids)
     seen: set[str] = set()
+    last: dict[str, int] = {}  # the number that was tried last for a name: lower ones are taken
     for row, name in enumerate(ids):
-        number = 2
         while ids[row] in seen or (ids[row] != name and ids[row] in taken):
-            ids[row] = f"{name}#{number}"
-            number += 1
+            last[name] = last.get(name, 1) + 1
+            ids[row] = f"{name}#{last[name]}"
         seen.add(ids[row])
     return tuple(ids)
 

@@ -24,6 +24,7 @@ from nonneg.modalities import (
     register,
     uniform,
 )
+from nonneg.modalities._splits import unique_ids
 from nonneg.modalities.images import Images, ViewConfig
 from nonneg.modalities.own import Own
 from nonneg.training import TrainConfig, as_toml, load_recipe
@@ -294,3 +295,9 @@ def test_a_split_has_one_entry_per_sample_and_is_taken_with_its_samples():
     assert source.take([2, 0]).split.tolist() == [2, 0] and source.take([0]).notes == ("three waves",)
     with pytest.raises(InputError, match="split: 2 given"):
         Source("waves", np.zeros((3, 4)), split=np.array([0, 1]))
+
+
+def test_ids_are_distinct_even_if_many_names_are_the_same():
+    found = unique_ids(["a"] * 50_000 + ["a#3", "b", "a#3"])  # not all of them are compared with all others
+    assert len(set(found)) == 50_003
+    assert found[:3] == ("a", "a#2", "a#4") and found[-3:] == ("a#3", "b", "a#3#2")

@@ -2,6 +2,7 @@
 
 import json
 import lzma
+from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -61,11 +62,14 @@ def emoji(split: str, pairs: "Pairs") -> Source:
     )
 
 
+@lru_cache(len(VENDORS))  # a demo opens them often
 def emoji_pictures(vendor: str) -> npt.NDArray[np.uint8]:
     """Return all pictures of a vendor, `(pictures, side, side, 3)`."""
     content = np.frombuffer(_content(vendor), np.uint8)
     palette, columns = content[:_PALETTE].reshape(-1, 3), content[_PALETTE:].reshape(-1, _SIDE, _SIDE)
-    return palette[columns.swapaxes(1, 2)]  # stored column by column, which compresses best
+    pictures = palette[columns.swapaxes(1, 2)]  # stored column by column, which compresses best
+    pictures.flags.writeable = False
+    return pictures
 
 
 def _content(name: str) -> bytes:

@@ -24,19 +24,17 @@ def needs_extra(extra: str, needed_for: str, package: str = "a package") -> Iter
 
     Example:
         >>> with needs_extra("page", "nonneg explore"):
-        ...     import no_such_package
+        ...     import not_there
         Traceback (most recent call last):
-        nonneg.errors.InputError: nonneg explore needs a package that cannot be imported (No module named \
-'no_such_package'): pip install 'nonneg[page]'
+        nonneg.errors.InputError: nonneg explore needs the package not_there, which is not installed: pip install \
+'nonneg[page]'
     """
     try:
         yield
     except InputError:
         raise
     except Exception as error:  # a package built for another torch, for example, raises RuntimeError
-        raise InputError(
-            f"{needed_for} needs {package} that cannot be imported ({one_line(error)}): pip install 'nonneg[{extra}]'"
-        ) from error
+        raise InputError(f"{needed_for} needs {_missing(package, error)}: pip install 'nonneg[{extra}]'") from error
 
 
 def import_extra(package: str, needed_for: str, extra: str | None = None) -> Any:
@@ -45,6 +43,20 @@ def import_extra(package: str, needed_for: str, extra: str | None = None) -> Any
         return importlib.import_module(package)
 
 
+def require_installed(package: str, needed_for: str, extra: str) -> None:
+    """Raise an error unless an optional package is installed; it is not imported."""
+    with needs_extra(extra, needed_for):
+        if not is_installed(package):
+            raise ModuleNotFoundError(name=package)
+
+
 def is_installed(package: str) -> bool:
     """Return whether an optional package is installed; it is not imported."""
     return find_spec(package) is not None
+
+
+def _missing(package: str, error: Exception) -> str:
+    """Say which package is not installed, or that one cannot be imported."""
+    if isinstance(error, ModuleNotFoundError) and error.name and "." not in error.name:
+        return f"the package {error.name}, which is not installed"
+    return f"{package} that cannot be imported ({one_line(error)})"

@@ -2,6 +2,7 @@
 
 import errno
 import inspect
+import itertools
 import os
 import re
 import signal
@@ -16,8 +17,8 @@ import pytest
 import torch
 
 import nonneg as package
-from nonneg import Features, studies
-from nonneg.cli._commands import GROUPS, demo, doctor, embed, explore, measure, train
+from nonneg import Features, InputError, studies
+from nonneg.cli._commands import GROUPS, demo, doctor, embed, explore, measure
 from nonneg.models import embed_data
 from nonneg.training import load_recipe, read_log, recipes
 
@@ -54,14 +55,13 @@ def rejection(result: Result) -> str:
     return lines[0]
 
 
-def test_the_help_of_train_lists_all_recipes():
-    named = re.search(r"recipe: (.*), or the path", train.__doc__, re.DOTALL)[1].replace(",", " ").split()
-    assert sorted(named) == sorted(recipes())
-
-
-def test_help_does_not_import_torch():
+@pytest.mark.parametrize(
+    ("arguments", "listed"),
+    [(["--help"], ("demo", "train", "theory", "verify")), (["train", "--help"], ("images", "cifar10-supervised"))],
+)
+def test_help_does_not_import_torch(arguments, listed):
     code = (
-        "import sys; sys.argv = ['nonneg', '--help']\n"
+        f"import sys; sys.argv = ['nonneg', *{arguments}]\n"
         "from nonneg.cli import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
@@ -69,8 +69,8 @@ def test_help_does_not_import_torch():
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
-    for command in ("demo", "train", "theory", "verify"):
-        assert command in result.stdout
+    for name in listed:
+        assert f"  {name} " in result.stdout
 
 
 def test_train_writes_a_run_that_loads(nonneg, tmp_path):
@@ -291,6 +291,9 @@ def test_options_of_convert_have_the_defaults_of_the_estimator(nonneg):
 
 
 COMMANDS = [name for commands in GROUPS.values() for name in commands]
+HELP = [(name,) for name in COMMANDS] + [("train", name) for name in recipes()]
+# What tyro writes by itself, and numbers of 17 digits.
+NOISE = ("{None}", "None}", "default: None", "default: False", "default: True", "(default: )", "''", "STR", "FLOAT")
 
 
 def test_help_lists_every_command_once_in_groups(nonneg):
@@ -301,15 +304,120 @@ def test_help_lists_every_command_once_in_groups(nonneg):
         assert f"\n\n{group}\n" in shown
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_help_of_a_command_has_an_example_with_its_own_options_and_no_noise(nonneg, name):
-    shown = nonneg(name, "--help").stdout
-    example = re.search(rf"For example:\n +nonneg {name} (.*)", shown)[1]
-    text = shown if name != "train" else shown + nonneg("train", "images", "--help").stdout
+@pytest.mark.parametrize("words", HELP, ids=" ".join)
+def test_help_has_an_example_with_its_own_options_and_no_noise(nonneg, monkeypatch, words):
+    monkeypatch.setenv("COLUMNS", "88")
+    shown = nonneg(*words, "--help").stdout
+    assert shown.startswith(f"usage: nonneg {' '.join(words)} ") and "[-h]" not in shown
+    example = re.search(rf"For example:\n +nonneg {' '.join(words)} (.*)", shown)[1]
+    text = shown if words != ("train",) else shown + nonneg("train", "images", "--help").stdout
     for option in re.findall(r"--[a-z-]+", example):
-        assert f"{option} " in text.replace(example, "")
-    for noise in ("{None}", "default: None", "default: False", "default: True", "[STR"):
+        assert re.search(rf"--(modality\.)?{option[2:]} ", text.replace(example, "")), option
+    for noise in NOISE:
         assert noise not in shown
+    assert not re.search(r"\d\.\d{8}", shown)
+    assert not ragged(shown)
+    assert all(len(line) <= 88 for line in shown.splitlines() if line[:1].isalpha())
+
+
+def ragged(shown: str) -> list[str]:
+    """Return the lines of a box that end although the next line's first word would have fitted."""
+    rows = [line[2:-2] for line in shown.splitlines() if line.startswith("│")]
+    text = [(row, after) for row, after in itertools.pairwise(rows) if not row.startswith("-")]
+    more = [(row, after) for row, after in text if row.startswith("    ") and after.startswith("    ")]
+    return [row for row, after in more if len(row.rstrip()) + 1 + len(after.split()[0]) < len(row)]
+
+
+@pytest.mark.parametrize("name", recipes())
+def test_the_help_of_a_recipe_begins_with_what_it_is_for_and_says_whether_it_needs_data(nonneg, name):
+    first = re.search(rf"^  {name} +(.+)$", nonneg("train", "--help").stdout, re.MULTILINE)[1]
+    shown = nonneg("train", name, "--help").stdout
+    assert shown.split("\n\n")[1].startswith(first)
+    assert f"nonneg train {name} " in shown
+    config = load_recipe(name)
+    try:
+        config.modality.open(config.data, progress=False)
+        expected = f"(default: {config.data})"
+    except InputError:
+        expected = "(required)"
+    described = re.search(r"--data DATA(.*?)--seed", shown, re.DOTALL)[1].replace("│", " ").split()
+    assert " ".join(described).endswith(expected)
+
+
+def test_a_recipe_without_bundled_data_asks_for_it(nonneg, tmp_path):
+    assert "--data" in rejection(nonneg("train", "cifar10", *SHORT))
+    (tmp_path / "images").mkdir()
+    assert "--data is missing" not in rejection(nonneg("train", "images"))  # it is read, and is empty
+
+
+def test_the_help_of_a_toml_file_names_it(nonneg, tmp_path):
+    (tmp_path / "mine.toml").write_text("# My photos. Taken at night.\nepochs = 7\n")
+    shown = nonneg("train", "mine.toml", "--help").stdout
+    assert "My photos. Taken at night." in shown and "nonneg train mine.toml --" in shown and "(default: 7)" in shown
+
+
+@pytest.mark.parametrize("name", ["graph", "graphs"])
+def test_what_the_data_decides_is_no_option(nonneg, name):
+    assert "--modality.attribute" not in nonneg("train", name, "--help").stdout
+    assert "attributes" in rejection(nonneg("train", name, "--attributes", "5"))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("convert x.npy --max-active none", "--max-active is 'none', expected a whole number or None"),
+        ("convert x.npy --n-components 3.5", "--n-components is '3.5', expected a whole number"),
+        ("theory --seed=abc", "--seed is 'abc', expected a whole number"),
+        ("search x --k -5x", "--k is '-5x', expected a whole number"),
+        ("train digits --batch_size many", "--batch-size is 'many', expected a whole number"),
+        ("train digits --views.noise loud", "views.noise is 'loud', expected a number"),
+        ("train digits --mean 1 a", "mean is '1 a', expected numbers"),
+        ("select x --keep many", "--keep is 'many', expected a whole number"),
+        ("index x --engine foo", "--engine is 'foo', expected exact, seismic or milvus"),
+        ("reproduce mnist", "RECIPE is 'mnist', expected digits, cifar10, cifar100 or imagenet100"),
+        ("theory --seed", "--seed is given without a value, expected a whole number"),
+        ("measure x --labels", "--labels is given without a value, expected FILE"),
+        ("export x", "SITE is missing: nonneg export FEATURES_OR_RUN SITE"),
+        ("embed", "RUN and DATA are missing: nonneg embed RUN DATA"),
+        ("train", "RECIPE is missing: nonneg train RECIPE"),
+        ("train --epochs 3", "RECIPE is missing: nonneg train RECIPE"),
+        ("theory 5", "'5' is given"),
+        ("theory -x", "'-x' is given"),
+        ("demo --overwrite=yes", "'yes' is given"),
+        ("train digits --epochs 0", "epochs is 0"),
+        ("train digits --views.noise -1", "noise is -1"),
+    ],
+)
+def test_a_bad_argument_is_named_with_what_was_expected(nonneg, line, expected):
+    result = nonneg(*line.split())
+    assert rejection(result).startswith(f"nonneg: {expected}") or expected in rejection(result)
+    assert result.stderr.count("\n") == 1 and not result.stdout
+
+
+def test_help_says_how_many_features_a_command_takes(nonneg):
+    for name, number in (("measure", "one or more"), ("match", "two or more"), ("explore", "one or two")):
+        assert f"({number})" in nonneg(name, "--help").stdout
+
+
+def test_a_script_that_completes_commands_is_printed_as_it_is(nonneg):
+    assert "usage:" not in nonneg("theory", "--tyro-print-completion", "bash").stdout.splitlines()[0]
+
+
+def test_export_says_how_to_open_what_it_wrote(nonneg, tmp_path):
+    Features(np.eye(3, dtype=np.float32)).save(tmp_path / "small.features")
+    assert f"{Path('site/index.html')}, " in nonneg("export", "small.features", "site").stdout
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 1900, 1900, 3), np.uint8)
+    Features(np.eye(2, dtype=np.float32), pixels=pixels).save(tmp_path / "large.features")
+    shown = nonneg("export", "large.features", "large").stdout
+    size = sum(path.stat().st_size for path in (tmp_path / "large").rglob("*") if path.is_file())
+    assert f"({size / 1e6:.0f} MB)" in shown and "python -m http.server -d large" in shown
+
+
+def test_explore_names_the_package_that_a_sentence_model_needs(nonneg, tmp_path, monkeypatch):
+    np.save(tmp_path / "x.npy", np.eye(3, dtype=np.float32))
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # as if it were not installed
+    message = rejection(nonneg("explore", "x.npy", "--sentence-model", "m", "--no-browser"))
+    assert "--sentence-model" in message and "pip install 'nonneg[sentence]'" in message
 
 
 @pytest.mark.parametrize(
@@ -319,9 +427,14 @@ def test_the_help_of_a_command_has_an_example_with_its_own_options_and_no_noise(
         (["search", "--liek", "3", "x.features"], "--like"),
         (["convert", "x.npy", "--max_activ", "3"], "--max-active"),
         (["train", "digits", "--epoch", "3"], "--epochs"),
+        (["train", "imags"], "images"),
+        (["train", "digits", "--rectify", "rel"], "relu"),
+        (["index", "x.features", "--engine", "seimic"], "seismic"),
+        (["measure", "x.features", "--parts", "probe", "structur"], "structure"),
     ],
 )
-def test_a_mistyped_command_or_option_is_answered_with_the_one_meant(nonneg, arguments, meant):
+def test_a_mistyped_word_is_answered_with_the_one_meant(nonneg, tmp_path, arguments, meant):
+    (tmp_path / "x.features").mkdir()
     assert f"did you mean {meant}?" in rejection(nonneg(*arguments))
 
 

@@ -5,6 +5,7 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
+from nonneg.cli._parse import suggestion
 from nonneg.errors import InputError
 
 
@@ -27,6 +28,15 @@ def require_paths(paths: Iterable[str | None]) -> None:
         features = Path(path).parent.glob(f"{escape(Path(path).name)}-*.features")
         if not any(Path(candidate).exists() for candidate in candidates) and not any(features):
             raise InputError(f"{path} does not exist, expected a file or a folder")
+
+
+def require_known(option: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise an error for the first word that is not known, with the one that was probably meant."""
+    known = list(known)
+    for word in given:
+        if word not in known:
+            expected = f"expected some of {', '.join(known)}"
+            raise InputError(f"{option} has {word!r}, {expected}{suggestion(word, known)}")
 
 
 def require_seed(seed: int) -> None:

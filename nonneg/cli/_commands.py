@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import inspect
 import re
 import sys
 from collections.abc import Callable
@@ -11,27 +12,28 @@ from typing import Annotated, Any
 import tyro
 
 from nonneg import __version__
-from nonneg.cli._help import overview, parse, suggestion
+from nonneg.cli._help import overview
 from nonneg.cli._judging import doctor, match, measure, reproduce, select, theory, verify
 from nonneg.cli._making import convert, demo, embed
+from nonneg.cli._parse import parse, suggestion
+from nonneg.cli._recipes import UNBUNDLED, about, require_recipe, titles
 from nonneg.cli._using import explore, export, index, search
 from nonneg.errors import InputError
 from nonneg.processes import launched_processes
 
 
-def train(recipe: Annotated[str, tyro.conf.Positional]) -> None:
+def train(arguments: list[str]) -> None:
     """Train a recipe or a TOML file; for your own images: nonneg train images --data FOLDER.
-
-    Every field can be set: see nonneg train images --help.
 
     For example:
         nonneg train images --data photos/ --out runs/photos
-
-    Args:
-        recipe: images, text, pairs, graph, graphs, digits, shapes, emoji, cifar10, cifar100, imagenet100,
-            cifar10-supervised, cifar100-supervised, imagenet100-supervised, or the path of a TOML file.
     """
-    _train(recipe, [])
+    if arguments and not arguments[0].startswith("-"):
+        _train(arguments[0], arguments[1:])
+    elif {"-h", "--help"} & set(arguments):
+        print(overview("nonneg train RECIPE [OPTIONS]", inspect.getdoc(train) or "", titles(), _RECIPE_ENDING))
+    else:
+        raise InputError("RECIPE is missing: nonneg train RECIPE [OPTIONS]; nonneg train --help lists the recipes")
 
 
 GROUPS: dict[str, dict[str, Callable[..., Any]]] = {
@@ -43,10 +45,15 @@ GROUPS: dict[str, dict[str, Callable[..., Any]]] = {
 }
 _COMMANDS = {name: command for commands in GROUPS.values() for name, command in commands.items()}
 _DESCRIPTION = "Features people can read: non-negative, sparse, one meaning each."
+_ENDING = "Run nonneg COMMAND --help for options and an example."
+_RECIPE_ENDING = "RECIPE may also be the path of a TOML file. nonneg train RECIPE --help lists the options of a recipe."
+_FITTED = ("attributes", "attribute_digest")  # fields of graphs that the data decides: another value is an error
 
 
 def _train(recipe: str, arguments: list[str]) -> None:
     """Read the recipe, then parse the other arguments: their defaults come from the recipe."""
+    require_recipe(recipe)
+
     from nonneg.training import ADAPTING, TrainConfig, adapted, load_recipe
     from nonneg.training import train as run_training
 
@@ -60,10 +67,7 @@ def _train(recipe: str, arguments: list[str]) -> None:
         overwrite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
         tensorboard: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
     ) -> tuple[Any, ...]:
-        """Train and write a run. An unfinished run in that folder is resumed. The prefix modality. may be omitted.
-
-        For example:
-            nonneg train images --data photos/ --epochs 50 --image-size 64
+        """An unfinished run in the folder of --out is resumed. The prefix modality. may be omitted.
 
         Args:
             config: the recipe.
@@ -73,11 +77,20 @@ def _train(recipe: str, arguments: list[str]) -> None:
         """
         return config, out, overwrite, tensorboard
 
+    known = about(recipe)
+    needs_data = start.data in UNBUNDLED and not Path(start.data).exists()
+    own = inspect.getdoc(settings)
+    settings.__doc__ = f"{known.text}\n\nFor example:\n    {known.example}\n\n{own}"
+    notes: dict[str, Any] = dict.fromkeys(_FITTED, tyro.conf.Suppress)
+    notes["data"] = tyro.conf.arg(metavar="DATA", help_behavior_hint="(required)" if needs_data else None)
     arguments = _with_prefix(arguments, start.modality)
-    config, out, overwrite, tensorboard = parse(settings, f"nonneg train {recipe}", arguments, both_flags=True)
+    config, out, overwrite, tensorboard = parse(settings, f"nonneg train {recipe}", arguments, True, notes)
+    given = _names_given(arguments)
+    if needs_data and "data" not in given:
+        raise InputError(f"--data is missing: {known.example}")
     is_first = launched_processes().is_first
     if recipe in ADAPTING:
-        config, sentence = adapted(config, _names_given(arguments), progress=is_first)
+        config, sentence = adapted(config, given, progress=is_first)
         if is_first:
             print(sentence, file=sys.stderr)
     folder = run_training(config, out, overwrite=overwrite, tensorboard=tensorboard)
@@ -105,14 +118,19 @@ def run(arguments: list[str]) -> None:
     if name == "--version" and not rest:
         print(f"nonneg {__version__}")
     elif name in ("-h", "--help"):
-        print(overview(_DESCRIPTION, GROUPS))
+        groups = {title: {name: _first_line(each) for name, each in group.items()} for title, group in GROUPS.items()}
+        print(overview("nonneg COMMAND [OPTIONS]", _DESCRIPTION, groups, _ENDING))
     elif name not in _COMMANDS:
         found = f"there is no command {name!r}" if name else "no command is given"
         raise InputError(f"{found}, expected one that nonneg --help lists{suggestion(name, _COMMANDS)}")
-    elif name == "train" and rest and not rest[0].startswith("-"):
-        _train(rest[0], rest[1:])
+    elif name == "train":
+        train(rest)
     else:
         _bound(name, rest)()
+
+
+def _first_line(command: Callable[..., Any]) -> str:
+    return (command.__doc__ or "").splitlines()[0]
 
 
 def _bound(name: str, arguments: list[str]) -> Callable[[], Any]:

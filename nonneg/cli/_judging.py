@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from nonneg.cli._checks import reject_options, require_paths, require_seed
+from nonneg.cli._checks import reject_options, require_known, require_paths, require_seed
 from nonneg.cli._help import File
 from nonneg.cli._output import print_result
 from nonneg.errors import InputError
@@ -23,10 +23,11 @@ _By = Literal[
     "sepin",
     "random",
 ]
+_TWO_OR_MORE = tyro.conf.arg(metavar="FEATURES ...", help_behavior_hint="(two or more)")
 
 
 def measure(
-    subjects: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FEATURES_OR_RUN")],
+    subjects: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FEATURES_OR_RUN ...")],
     train: Annotated[tuple[str, ...], tyro.conf.arg(metavar="FEATURES ...")] = (),
     labels: File = None,
     train_labels: File = None,
@@ -67,6 +68,7 @@ def measure(
     from nonneg.trials import PARTS, USUAL_PARTS
     from nonneg.trials import measure as run_measure
 
+    require_known("--parts", parts, (*PARTS, "all"))
     if out is not None:
         require_table(out)
     found = run_measure(
@@ -96,7 +98,7 @@ def doctor(
     seed: int = 0,
     json: bool = False,
 ) -> None:
-    """Say what is wrong with an embedding's features, and whether non-negativity would help or hurt.
+    """Diagnose an embedding: are its features readable, and would a conversion help?
 
     For example:
         nonneg doctor news.npz:description --labels news.npz:label
@@ -168,7 +170,7 @@ def select(
 
 
 def match(
-    features: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FEATURES")],
+    features: Annotated[tuple[str, ...], tyro.conf.Positional, _TWO_OR_MORE],
     least: float = 0.5,
     absolute: bool = False,
     carry_names: bool = False,
@@ -183,7 +185,7 @@ def match(
         nonneg match runs/a.features runs/b.features --carry-names --out runs/b-named.features
 
     Args:
-        features: two or more features folders, or runs with features next to them; all are matched to the first.
+        features: features folders, or runs with features next to them; all are matched to the first.
         least: minimum cosine for two features to count as the same.
         absolute: match by absolute cosine, for features with an arbitrary sign.
         carry_names: write the second set with the names of the matching features of the first.
@@ -211,7 +213,9 @@ def match(
 
 
 def reproduce(
-    recipe: Annotated[Literal["digits", "cifar10", "cifar100", "imagenet100"], tyro.conf.Positional],
+    recipe: Annotated[
+        Literal["digits", "cifar10", "cifar100", "imagenet100"], tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")
+    ],
     data: str = "",
     seeds: int | None = None,
     epochs: int | None = None,
@@ -234,7 +238,7 @@ def reproduce(
         nonneg reproduce digits --seeds 2 --out runs/reproduce-digits --page digits.md
 
     Args:
-        recipe: the recipe to train.
+        recipe: digits, cifar10, cifar100 or imagenet100.
         data: path of the images; digits are bundled.
         seeds: number of seeds of CL and NCL, from 0 on.
         epochs: epochs of CL and NCL; by default the recipe's.
@@ -285,7 +289,7 @@ def theory(seed: int = 0) -> None:
         sys.exit(1)
 
 
-def verify(folder: Annotated[Path, tyro.conf.Positional]) -> None:
+def verify(folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER")]) -> None:
     """Verify the integrity of features, an index, a run or a model by their stored hashes.
 
     For example:

@@ -7,6 +7,9 @@ import tyro
 
 from nonneg.cli._checks import reject_options, require_counts, require_paths
 from nonneg.cli._output import print_result
+from nonneg.extras import require_installed
+
+_ONE_OR_TWO = tyro.conf.arg(metavar="FEATURES_OR_RUN ...", help_behavior_hint="(one or two)")
 
 
 def search(
@@ -43,8 +46,8 @@ def search(
         feature: a feature by number, name or part of a name, and its weight: 17:1.0, wheels:0.5, or wheels for 1.
         image: an image file, encoded by the trained run that made the features.
         vector: a file with one vector, encoded by the run of nonneg convert that made the features.
-        text: a text, encoded by the run that made the features if it was trained on texts or pairs; for a run of
-            nonneg convert also give its sentence model.
+        text: a text; encoded by the run, and for a run of nonneg convert by its sentence model (--sentence-model, or
+            the recorded one).
         sample: a new sample of any kind that the run encodes: a path, or the text itself.
         without: exclude samples on which this feature is active; can be given several times.
         require: only samples on which this feature is active; can be given several times.
@@ -116,7 +119,7 @@ def index(
 
 
 def explore(
-    features: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FEATURES_OR_RUN")],
+    features: Annotated[tuple[str, ...], tyro.conf.Positional, _ONE_OR_TWO],
     host: str = "127.0.0.1",
     port: int | None = None,
     sentence_model: str | None = None,
@@ -129,7 +132,7 @@ def explore(
         nonneg explore runs/news.features --sentence-model all-MiniLM-L6-v2
 
     Args:
-        features: one or two features folders, runs with features beside them, or files of vectors.
+        features: features folders, runs with features beside them, or files of vectors.
         host: the address to listen on; if other machines can reach it, the printed address contains a token.
         port: the port to listen on; by default 8765, or any free port if that one is in use.
         sentence_model: the sentence model that made the vectors of a run of nonneg convert, to try new texts.
@@ -137,6 +140,8 @@ def explore(
         browser: do not open the page in a browser.
     """
     require_paths(features)
+    if sentence_model is not None:
+        require_installed("sentence_transformers", "--sentence-model", "sentence")
 
     from nonneg.explorer import explore as run_explore
 
@@ -151,7 +156,9 @@ def export(
     max_samples: int = 1000,
     overwrite: bool = False,
 ) -> None:
-    """Write the pages of nonneg explore as files for any web server.
+    """Write the pages of nonneg explore, to keep and share.
+
+    They are one file that opens by a double click or, if it would be larger than 20 MB, files for a web server.
 
     For example:
         nonneg export runs/news.features site/ --max-features 200
@@ -168,7 +175,12 @@ def export(
     require_paths((features, beside))
 
     from nonneg.explorer import export as run_export
+    from nonneg.explorer import needs_server
 
     given = (features,) if beside is None else (features, beside)
     written = run_export(*given, out=out, features=max_features, samples=max_samples, overwrite=overwrite)
-    print(f"Exported: {written}")
+    if needs_server(written):
+        size = sum(path.stat().st_size for path in written.rglob("*") if path.is_file())
+        print(f"Exported: {written} ({size / 1e6:,.0f} MB). To look at it: python -m http.server -d {written}")
+    else:
+        print(f"Exported: {written / 'index.html'}, which opens by a double click")

@@ -24,7 +24,7 @@ class TrainConfig:
     """Everything that decides a run. All values are used exactly as given: nothing is rescaled."""
 
     data: str = "digits"
-    """The training data: digits or shapes (both bundled), or the path of a folder, tar, Parquet or array of images."""
+    """The training data: a bundled set or a path; the guide of the recipe lists what it reads."""
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0
     """Decides the initial weights, the order of samples and the views."""
     epochs: Annotated[int, Field(ge=1, le=2**31)] = 80
@@ -56,8 +56,9 @@ class TrainConfig:
     """Apply relu to the classifier's weight too, for cross_entropy."""
 
     encoder: str = "convnet_8"
-    """convnet_8 or _24 (for about that many pixels per side), resnet18, 34 or 50, timm:NAME, transformers:NAME;
-    for the nodes of a graph gcn, graphsage, gin or gat; for pairs one per side: resnet18+transformer."""
+    """For images convnet_8 or _24 (for about that many pixels per side), resnet18, 34 or 50, timm:NAME or
+    transformers:NAME; for texts transformer or transformers:NAME; for graphs gcn, graphsage, gin or gat; for pairs one
+    per side: resnet18+transformer."""
     projector_depth: int = 2
     """Number of linear layers of the projector; with 0 the features are the encoder's output."""
     projector_width: Annotated[int, Field(ge=1, le=2**20)] = 256

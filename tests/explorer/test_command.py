@@ -60,7 +60,7 @@ def test_export_writes_a_site(folder, tmp_path):
     command = [*NONNEG, "export", str(folder), str(tmp_path / "site"), "--beside", str(folder)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    assert result.stdout.strip() == f"Exported: {tmp_path / 'site'}"
+    assert result.stdout.startswith(f"Exported: {tmp_path / 'site' / 'index.html'}, ")
     assert (tmp_path / "site/index.html").is_file() and (tmp_path / "site/data/comparison.json").is_file()
 
 

@@ -161,7 +161,7 @@ def test_an_input_of_another_kind_than_the_run_takes_is_an_error(trained, conver
         ({"vector": "v.npy"}, "run", r"v.npy.*\(200, 24\).*one vector"),
         ({"vector": "nowhere.npy"}, "run", "nowhere.npy"),
         ({"vector": "short.npy"}, "run", "vector has 3 numbers, expected 24"),
-        ({"text": "moon"}, "run", "text is given.*sentence model"),
+        ({"text": "moon"}, "run", "text needs the sentence model"),
         ({"image": "one.npy"}, "run", "image is given.*run encodes a new vector"),
         ({"vector": "one.npy"}, "nowhere", "nowhere holds no model"),
     ],

@@ -14,6 +14,7 @@ from nonneg.modalities.graphs._raw import RawGraph
 from nonneg.modalities.graphs._sparse import Pattern, pattern_of, product
 from nonneg.modalities.graphs._structural import page_rank, structural_attributes
 
+_LARGEST = float(np.finfo(np.float32).max)  # weight and attribute
 _SPARSE = 0.2  # attributes with a smaller share of non-zeros are kept as a sparse matrix
 _MOST_DENSE = 2**29  # attributes of all nodes, which a GPU multiplies faster as a dense matrix of up to 2 GiB
 
@@ -146,6 +147,22 @@ class GraphNodes:
         return {"nodes": np.arange(len(self))[rows], "graph": self.graph}
 
 
+def check_attributes(samples: Any, expected: int, digest: str, where: str) -> None:
+    """Raise an error if a model cannot take the attributes of samples.
+
+    Args:
+        samples: `GraphNodes` or `WholeGraphs`.
+        expected: the number of attributes that the model takes; 0: any.
+        digest: a hash of their names; empty: any.
+        where: what the error calls the samples.
+    """
+    found = samples.graph.width
+    if expected and found != expected:
+        raise InputError(f"{where} has {found:,} attributes, expected {expected:,}, as in the model")
+    if digest and samples.digest and samples.digest != digest:
+        raise InputError(f"{where} has attributes of other names or in another order than the model's data")
+
+
 def cleaned(raw: RawGraph, undirected: bool) -> tuple[Graph, tuple[str, ...]]:
     """Check a graph, bring it into one form and return it with what is worth knowing about it.
 
@@ -192,9 +209,12 @@ def _check_size(raw: RawGraph) -> None:
         weights = np.asarray(raw.weights)
         if weights.shape != (raw.ends.shape[1],) or weights.dtype.kind not in "fiub":
             raise InputError(f"{raw.where}: weights are {weights.dtype} {weights.shape}, expected one number per edge")
-        if not np.isfinite(weights).all() or (weights < 0).any():
-            edge = int(np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[0])
-            raise InputError(f"{raw.where}: edge {edge} has the weight {weights[edge]}, expected at least 0")
+        with np.errstate(over="ignore"):  # what becomes infinite is an error
+            single = weights.astype(np.float32)
+        wrong = np.flatnonzero(~np.isfinite(single) | (single < 0))
+        if len(wrong):
+            found = f"edge {wrong[0]} has the weight {weights[wrong[0]]}"
+            raise InputError(f"{raw.where}: {found}, expected a number from 0 to {_LARGEST:.2g}")
 
 
 def _adjacency(raw: RawGraph, undirected: bool) -> tuple[sp.csr_array, list[str]]:
@@ -205,6 +225,8 @@ def _adjacency(raw: RawGraph, undirected: bool) -> tuple[sp.csr_array, list[str]
     loops, weightless = int((source == target).sum()), int(((source != target) & (weights == 0)).sum())
     adjacency = sp.csr_array((weights[kept], (target[kept], source[kept])), shape=(raw.nodes, raw.nodes))
     adjacency.sum_duplicates()  # sorts them, too
+    if not np.isfinite(adjacency.data).all():
+        raise InputError(f"{raw.where}: weights of repeated edges add up to more than {_LARGEST:.2g}, expected less")
     repeated = int(kept.sum()) - adjacency.nnz
     if raw.weights is None or bool((weights == 1).all()):
         adjacency.data = np.ones_like(adjacency.data)
@@ -243,7 +265,8 @@ def _checked_attributes(raw: RawGraph) -> Any:
     if raw.attribute_names and len(raw.attribute_names) != shape[1]:
         found = f"attributes have {len(raw.attribute_names):,} names"
         raise InputError(f"{raw.where}: {found}, expected {shape[1]:,}, one per attribute")
-    matrix = sp.csr_array(given, dtype=np.float32)
+    with np.errstate(over="ignore"):  # what becomes infinite is an error below
+        matrix = sp.csr_array(given, dtype=np.float32)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()  # NaN is not zero
     if not np.isfinite(matrix.data).all():
@@ -255,7 +278,6 @@ def _checked_attributes(raw: RawGraph) -> Any:
             names[0] = raw.ids[node]
         if raw.attribute_names:
             names[1] = raw.attribute_names[column]
-        raise InputError(
-            f"{raw.where}: attribute {names[1]} of node {names[0]} is {matrix.data[entry]}, expected a finite number"
-        )
+        found = f"attribute {names[1]} of node {names[0]} is {matrix.data[entry]}"
+        raise InputError(f"{raw.where}: {found}, expected a finite number up to {_LARGEST:.2g}")
     return matrix if matrix.nnz < _SPARSE * shape[0] * shape[1] else np.ascontiguousarray(matrix.toarray())

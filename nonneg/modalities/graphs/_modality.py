@@ -1,6 +1,5 @@
 """`Nodes`: the modality of the nodes of a graph."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Self
@@ -20,7 +19,7 @@ from nonneg.modalities._source import SomeRows, Source
 from nonneg.modalities._splits import require_train, unique_ids
 from nonneg.modalities.graphs._apart import attributes_apart
 from nonneg.modalities.graphs._encoders import build_encoder, check_encoder
-from nonneg.modalities.graphs._graph import Graph, GraphNodes, cleaned
+from nonneg.modalities.graphs._graph import Graph, GraphNodes, check_attributes, cleaned
 from nonneg.modalities.graphs._preview import Drawer
 from nonneg.modalities.graphs._sample import neighbourhoods
 from nonneg.modalities.graphs._structural import STRUCTURAL_NAMES
@@ -71,8 +70,8 @@ class Nodes(Modality):
         require_train(split, raw.where)
         graph, notes = cleaned(raw, self.undirected)
         names = raw.attribute_names or (STRUCTURAL_NAMES if raw.attributes is None else ())
-        samples = GraphNodes(graph, _digest(raw.attribute_names), names, raw.labels)
-        self._check_attributes(samples, raw.where)
+        samples = GraphNodes(graph, raw.attribute_digest, names, raw.labels)
+        check_attributes(samples, self.attributes, self.attribute_digest, raw.where)
         ids = unique_ids(raw.ids)
         factors, factor_names = ({name: both[i] for name, both in raw.factors.items()} for i in (0, 1))
         return Source(
@@ -89,7 +88,7 @@ class Nodes(Modality):
 
     def fitted(self, source: Source) -> Self:
         samples = _whole(source.samples)
-        self._check_attributes(samples, source.name)
+        check_attributes(samples, self.attributes, self.attribute_digest, source.name)
         return replace(self, attributes=samples.graph.width, attribute_digest=samples.digest)
 
     def check_encoder(self, name: str) -> None:
@@ -121,8 +120,7 @@ class Nodes(Modality):
 
     def inputs(self, batch: dict[str, Any]) -> dict[str, Any]:
         graph: Graph = batch["graph"]
-        if self.attributes and graph.width != self.attributes:
-            raise InputError(f"the graph has {graph.width} attributes, expected {self.attributes}, as in the model")
+        check_attributes(GraphNodes(graph), self.attributes, "", "the graph")
         attributes = torch.ones(1, graph.width, device=graph.weights.device)
         return {"nodes": batch["nodes"], "edges": graph.weights[None], "attributes": attributes, "graph": graph}
 
@@ -168,14 +166,6 @@ class Nodes(Modality):
         """Use the graph itself: a probe sees what `embed` returns."""
         return replace(self, views=ViewConfig(drop_edges=(0.0,), mask_attributes=(0.0,)))
 
-    def _check_attributes(self, samples: GraphNodes, where: str) -> None:
-        """Raise an error if a fitted model cannot take the graph."""
-        found = samples.graph.width
-        if self.attributes and found != self.attributes:
-            raise InputError(f"{where} has {found:,} attributes, expected {self.attributes:,}, as in the model")
-        if self.attribute_digest and samples.digest and samples.digest != self.attribute_digest:
-            raise InputError(f"{where} has attributes of other names or in another order than the model's data")
-
 
 def _whole_and_rows(source: Source) -> tuple[GraphNodes, npt.NDArray[np.int64]]:
     """Return all nodes of the graph, and which of them the source holds."""
@@ -189,7 +179,3 @@ def _whole(samples: Any) -> Any:
     while isinstance(samples, SomeRows):
         samples = samples.whole
     return samples
-
-
-def _digest(names: tuple[str, ...]) -> str:
-    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16] if names else ""

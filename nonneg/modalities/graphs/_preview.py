@@ -39,7 +39,8 @@ class Drawer:
 
     def picture(self, node: int) -> bytes:
         """Return a PNG of a node's neighbourhood; of many neighbours, the first ones are drawn."""
-        near = [other for other in self._linked(node).tolist() if other != node][:_MOST_NEIGHBOURS]
+        linked = self._linked(node)[: _MOST_NEIGHBOURS + 1].tolist()  # with itself, if it is among the first ones
+        near = [other for other in linked if other != node][:_MOST_NEIGHBOURS]
         place = {node: (0.5, 0.5)}
         for number, other in enumerate(near):
             angle = 2 * math.pi * number / len(near) - math.pi / 2
@@ -72,8 +73,11 @@ class Drawer:
         return found
 
     def _edges_within(self, nodes: dict[int, tuple[float, float]]) -> Iterator[tuple[int, int]]:
+        members = np.array(sorted(nodes))
         for node in nodes:
-            yield from ((node, other) for other in self._linked(node).tolist() if other in nodes and other != node)
+            linked = self._linked(node)  # sorted, too, and much longer if the node is a hub
+            place = np.searchsorted(linked, members).clip(max=len(linked) - 1)
+            yield from ((node, other) for other in members[linked[place] == members].tolist() if other != node)
 
     def _colour(self, node: int) -> tuple[int, int, int]:
         if self.labels is None or self.labels[node] < 0:

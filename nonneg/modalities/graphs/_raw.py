@@ -1,5 +1,6 @@
 """`RawGraph` and `RawGraphs`: graphs as sources read them."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +39,12 @@ class RawGraph:
     split: Any = None
     factors: Mapping[str, tuple[npt.NDArray[np.int64], tuple[str, ...]]] = field(default_factory=dict)
 
+    @property
+    def attribute_digest(self) -> str:
+        """A hash of the names of the attributes; empty if they have none."""
+        names = "\n".join(self.attribute_names)
+        return hashlib.sha256(names.encode()).hexdigest()[:16] if names else ""
+
 
 @dataclass(frozen=True, eq=False)
 class RawGraphs:
@@ -47,7 +54,7 @@ class RawGraphs:
         name, where: as in `RawGraph`.
         union: all of them as one graph, whose nodes are numbered one graph after the other.
         sizes: `(graphs,)` int64, nodes of each.
-        labels: `(graphs,)` int64, or None.
+        labels: `(graphs,)` int64, -1 if unlabelled, or None.
         label_names, ids: names, or empty.
     """
 

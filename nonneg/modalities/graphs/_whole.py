@@ -16,7 +16,7 @@ from nonneg.modalities._splits import require_train, unique_ids
 from nonneg.modalities.graphs._block_views import GraphViewConfig, draw_view
 from nonneg.modalities.graphs._blocks import BLOCKS, WholeGraphs, chosen_blocks
 from nonneg.modalities.graphs._encoders import NodeViews, build_encoder, check_encoder
-from nonneg.modalities.graphs._graph import Graph, cleaned
+from nonneg.modalities.graphs._graph import Graph, check_attributes, cleaned
 from nonneg.modalities.graphs._preview import drawn_graph
 from nonneg.modalities.graphs.sources import open_graphs
 
@@ -46,6 +46,8 @@ class Graphs(Modality):
     """How far a view may differ from a graph."""
     attributes: Annotated[int, Field(ge=0)] = 0
     """Number of attributes of a node; 0: as in the data."""
+    attribute_digest: str = ""
+    """A hash of the attributes' names, by which other graphs are checked; empty: as in the data, or none."""
 
     def open(
         self, data: Any, split: str = "train", *, skip_broken: bool | None = None, progress: bool = True
@@ -58,16 +60,17 @@ class Graphs(Modality):
         require_train(split, raw.where)
         graph, notes = cleaned(raw.union, self.undirected)
         starts = torch.from_numpy(np.concatenate(([0], np.cumsum(raw.sizes))))
-        samples = WholeGraphs(Graph({**graph.tensors, BLOCKS: starts}), attribute_names=raw.union.attribute_names)
-        self._check_attributes(graph.width, raw.where)
+        every = Graph({**graph.tensors, BLOCKS: starts})
+        samples = WholeGraphs(every, raw.union.attribute_digest, raw.union.attribute_names)
+        check_attributes(samples, self.attributes, self.attribute_digest, raw.where)
         size = f"{raw.union.nodes:,} nodes in all, {raw.sizes.min():,} to {raw.sizes.max():,} per graph"
         ids = unique_ids(raw.ids or map(str, range(len(raw.sizes))))
         return Source(raw.name, samples, ids, raw.labels, raw.label_names, notes=(size, *notes))
 
     def fitted(self, source: Source) -> Self:
-        width = _whole(source.samples).graph.width
-        self._check_attributes(width, source.name)
-        return replace(self, attributes=width)
+        samples = _whole(source.samples)
+        check_attributes(samples, self.attributes, self.attribute_digest, source.name)
+        return replace(self, attributes=samples.graph.width, attribute_digest=samples.digest)
 
     def check_encoder(self, name: str) -> None:
         check_encoder(name)
@@ -87,7 +90,7 @@ class Graphs(Modality):
         return {"views": tuple(views), "sizes": blocks.sizes}
 
     def inputs(self, batch: dict[str, Any]) -> dict[str, Any]:
-        self._check_attributes(batch["graph"].width, "the data")
+        check_attributes(WholeGraphs(batch["graph"]), self.attributes, "", "the data")
         blocks = chosen_blocks(batch["graph"], batch["graphs"])
         graph, every = blocks.graph, torch.ones_like(blocks.owner, dtype=torch.bool)
         return {"views": ((graph, graph.weights, every, blocks.owner),), "sizes": blocks.sizes}
@@ -103,10 +106,6 @@ class Graphs(Modality):
     def with_light_views(self) -> Self:
         """Use the graphs themselves: a probe sees what `embed` returns."""
         return replace(self, views=GraphViewConfig((0.0,), (0.0,), (0.0,), (0.0,)))
-
-    def _check_attributes(self, found: int, where: str) -> None:
-        if self.attributes and found != self.attributes:
-            raise InputError(f"{where} has {found:,} attributes, expected {self.attributes:,}, as in the model")
 
 
 class Pooled(nn.Module):

@@ -2,6 +2,8 @@
 
 import importlib.util
 import pickle
+import tracemalloc
+import zipfile
 
 import numpy as np
 import pyarrow as pa
@@ -9,10 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 import torch
+from numpy.testing import assert_allclose
 
 from nonneg.errors import InputError
 from nonneg.modalities import UndividedError
 from nonneg.modalities.graphs import Nodes, RawGraph, open_graph
+from nonneg.modalities.graphs._structural import core_numbers, structural_attributes
 
 
 def opened(ends, nodes=4, undirected=True, **others):
@@ -62,6 +66,11 @@ def test_an_npz_may_hold_names_dense_attributes_and_masks(graph_file, name):
         ({"attr_data": None}, "attr_data is missing"),
         ({"attr_matrix": np.ones((89, 5))}, r"attributes have shape \(89, 5\)"),
         ({"attr_matrix": np.where(np.eye(90, 5) > 0, np.nan, 1)}, "attribute 0 of node 0 is nan"),
+        ({"attr_matrix": np.where(np.eye(90, 5) > 0, 1e39, 1)}, "attribute 0 of node 0 is inf"),
+        ({"attr_shape": np.array([90, 2**40])}, r"attr_shape is \(90, 1099511627776\)"),
+        ({"adj_indices": np.full(1, -1), "adj_data": np.ones(1), "adj_indptr": np.array([0] + [1] * 90)}, "has -1"),
+        ({"adj_indptr": np.array([0, 5, 2] + [2] * 88, np.uint64)}, "adj_indptr"),
+        ({"adj_indptr": np.array([2**64 - 1] * 91, np.uint64)}, "adj_indptr has 18446744073709551615"),
         ({"split": np.full(90, 3)}, "split"),
         ({"node_names": np.array(["a"])}, "node_names"),
     ],
@@ -82,6 +91,19 @@ def test_a_damaged_file_is_one_sentence(tmp_path, graph_file):
     (tmp_path / "short.npz").write_bytes(content[: len(content) // 2])
     with pytest.raises(InputError, match=r"short\.npz"):
         Nodes().open(tmp_path / "short.npz")
+
+
+def test_only_arrays_of_a_graph_are_read(graph_file):
+    assert len(Nodes().open(graph_file(notes=np.array([{"pickled": 1}], object)))) == 90
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_arrays_in_another_compression_than_numpys_are_an_error(graph_file, tmp_path, method):
+    with zipfile.ZipFile(graph_file()) as given, zipfile.ZipFile(tmp_path / "other.npz", "w", method) as other:
+        for name in given.namelist():
+            other.writestr(name, given.read(name))
+    with pytest.raises(InputError, match=r"other\.npz: .*is compressed by method"):
+        Nodes().open(tmp_path / "other.npz")
 
 
 @pytest.mark.parametrize("data", ["nowhere.npz", "", 3])
@@ -134,6 +156,36 @@ def test_weights_of_repeated_edges_are_added():
 def test_a_graph_that_cannot_be_used_is_one_sentence(ends, nodes, others, message):
     with pytest.raises(InputError, match=message):
         opened(ends, nodes, **others)
+
+
+def test_weights_that_are_too_large_are_an_error():
+    for weights in ([1.0, 1e39, 1.0], [2e38, 2e38, 2e38]):
+        with pytest.raises(InputError, match=r"weight.* 3\.4e\+38"):
+            opened([[0, 1], [0, 1], [1, 2]], weights=np.array(weights))
+
+
+def test_structure_is_counted_rightly_and_a_hub_takes_little_memory():
+    rng = np.random.default_rng(0)
+    dense = np.triu(rng.random((60, 60)) < 0.15, 1)
+    dense |= dense.T
+    links = sp.csr_array(dense, dtype=np.float32)
+    triangles = np.diag(np.linalg.matrix_power(dense.astype(int), 3)) / 2
+    degree = dense.sum(1)
+    expected = triangles / np.maximum(degree * (degree - 1) / 2, 1)
+    assert_allclose(structural_attributes(links)[:, -2], expected, rtol=1e-6)
+    core = np.full(60, -1)
+    for k in range(60):  # remove nodes with fewer than k neighbours until none is left
+        inside = np.ones(60, bool)
+        while (leaving := inside & (dense[:, inside].sum(1) < k)).any():
+            inside &= ~leaving
+        core[inside] = k
+    assert core_numbers(links).tolist() == core.tolist()
+    leaves = np.arange(1, 30_000)
+    star = np.stack((np.concatenate((leaves, 0 * leaves)), np.concatenate((0 * leaves, leaves))))
+    tracemalloc.start()
+    structural_attributes(sp.csr_array((np.ones(len(star[0]), np.float32), star)))
+    assert tracemalloc.get_traced_memory()[1] < 2e8  # each two leaves are two steps apart: 9e8 pairs
+    tracemalloc.stop()
 
 
 def test_nodes_without_attributes_get_structural_ones_of_the_same_width_in_every_graph(graph_file):

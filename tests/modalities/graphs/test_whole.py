@@ -105,12 +105,68 @@ def test_broken_text_is_an_error(text_file, change, named):
         ("A", "1, 99\n", "99|98"),
         ("graph_indicator", "1\n2\n1\n", "ascending"),
         ("node_labels", "0\nx\n", "node_labels"),
+        ("node_labels", "0\n2\n0\n2\n2\n0\n0.5\n", "node_labels.txt holds 0.5, expected whole numbers"),
+        ("A", "1, 2\n2, nan\n", "A.txt holds nan"),
+        ("graph_indicator", "1\n1\n1\n2\n2\n3\n1e300\n", "graph_indicator.txt holds 1e\\+300"),
+        ("graph_labels", "1\n0\ninf\n", "graph_labels.txt holds inf"),
+        ("graph_indicator", "", "graph_indicator.txt has 0 rows"),
     ],
 )
 def test_broken_tu_folders_are_errors(tu_folder, part, content, named):
     (tu_folder / f"small_{part}.txt").write_text(content)
     with pytest.raises(InputError, match=named):
         Graphs().open(str(tu_folder))
+
+
+def test_negative_classes_are_classes_and_nan_is_none(tu_folder):
+    (tu_folder / "small_graph_labels.txt").write_text("1\n-1\nnan\n")
+    found = open_graphs(str(tu_folder))
+    assert found.labels.tolist() == [1, 0, -1] and found.label_names == ("-1", "1")
+
+
+def test_labels_of_a_dataset_may_be_missing():
+    data = pytest.importorskip("torch_geometric.data")
+    ends = torch.tensor([[0, 1], [1, 0]])
+
+    def graphs(*labels):
+        given = [{} if label is None else {"y": torch.tensor(label)} for label in labels]
+        return [data.Data(x=torch.eye(2), edge_index=ends, **each) for each in given]
+
+    found = open_graphs(graphs([2], None, [float("nan")], [7]))
+    assert found.labels.tolist() == [0, -1, -1, 1]
+    assert open_graphs(graphs(None, None)).labels is None
+    with pytest.raises(InputError, match="y of graph 1 has 2 entries"):
+        open_graphs(graphs([0], [0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("ends", "named"),
+    [
+        (torch.tensor([[0, 1], [1, 2]]), "graph 0 has edges outside of its nodes, 0 to 1"),
+        (torch.tensor([[0, 1], [1, -1]]), "graph 0 has edges outside"),
+        (torch.tensor([[0.0, 1.0], [1.0, 0.5]]), "edge_index is float32"),
+        (torch.tensor([0, 1]), r"edge_index is int64 \(2,\)"),
+    ],
+)
+def test_edges_of_a_dataset_stay_within_their_graph(ends, named):
+    data = pytest.importorskip("torch_geometric.data")
+    graph = data.Data(x=torch.eye(2), edge_index=torch.tensor([[0, 1], [1, 0]]))
+    wrong = data.Data(x=torch.eye(2), edge_index=ends)
+    with pytest.raises(InputError, match=named):
+        open_graphs([wrong, graph])
+
+
+def test_tags_of_other_values_are_an_error_even_if_there_are_as_many(tmp_path, text_file):
+    config = load_recipe("graphs").replace(**SMALL, data=str(text_file), epochs=1, warmup_epochs=0, batch_size=3)
+    model = nonneg.load(nonneg.train(config, tmp_path / "run", progress=False))
+    assert model.embed(str(text_file)).shape == (3, 16)
+    lines = [line.split() for line in TEXT.splitlines()]
+    other = tmp_path / "other.txt"
+    other.write_text(
+        "\n".join(" ".join(["5", *words[1:]] if words[0] == "2" and len(words) > 2 else words) for words in lines)
+    )
+    with pytest.raises(InputError, match="attributes of other names"):
+        model.embed(str(other))
 
 
 def test_a_folder_of_many_graphs_is_refused_as_one_graph(tu_folder):

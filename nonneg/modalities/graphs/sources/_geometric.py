@@ -28,6 +28,10 @@ def from_geometric(data: Any) -> RawGraph:
         data = data[0]
     if getattr(data, "edge_index", None) is None:
         raise InputError("source has no edge_index, expected the ends of all edges, (2, edges)")
+    ends = _array(data.edge_index)
+    is_whole = ends.dtype.kind in "iu" or not ends.size  # the ends of no edges are often floats
+    if ends.ndim != 2 or len(ends) != 2 or not is_whole:
+        raise InputError(f"source: edge_index is {ends.dtype} {ends.shape}, expected whole numbers (2, edges)")
     weights = getattr(data, "edge_weight", None)
     column = getattr(data, "edge_attr", None)
     # Whole numbers are kinds of edges, such as bonds.
@@ -43,7 +47,7 @@ def from_geometric(data: Any) -> RawGraph:
         name,
         "source",
         int(data.num_nodes or 0),
-        _array(data.edge_index).astype(np.int64),
+        ends.astype(np.int64),
         None if weights is None else _array(weights),
         None if getattr(data, "x", None) is None else _array(data.x),
         labels,

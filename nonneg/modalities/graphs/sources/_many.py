@@ -7,13 +7,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+import torch
 
-from nonneg.durable import read_errors_as_input_errors
+from nonneg.durable import read_bounded
 from nonneg.errors import InputError
+from nonneg.labels import UNLABELLED, is_labelled, label_numbers
 from nonneg.modalities.graphs._raw import RawGraph, RawGraphs
 from nonneg.modalities.graphs.sources._geometric import from_geometric
 
 _INDICATOR = "_graph_indicator.txt"
+_TU_PARTS = ("graph_indicator", "A", "node_labels", "node_attributes", "graph_labels")
+_Labels = tuple[npt.NDArray[np.int64], tuple[str, ...]]  # numbers `(graphs,)` and their names
 
 
 def tu_prefix(folder: Path) -> Path | None:
@@ -25,28 +29,24 @@ def tu_prefix(folder: Path) -> Path | None:
 def from_tu(prefix: Path) -> RawGraphs:
     """Read NAME_A.txt, NAME_graph_indicator.txt and, if present, the labels of graphs and nodes and the attributes."""
     where = str(prefix.parent)
-    found = _numbers(prefix, "graph_indicator", where)
-    owner = found.reshape(len(found), -1)[:, 0].astype(np.int64) - 1 if found.size else np.zeros(0, np.int64)
-    if not len(owner) or (np.diff(owner) < 0).any() or owner[0] < 0 or owner[-1] >= len(owner):
-        raise InputError(
-            f"{where}: {prefix.name}{_INDICATOR} is not in ascending order from 1, expected nodes by graph"
-        )
+    indicator, edges, tags, attributes, classes = (prefix.with_name(f"{prefix.name}_{part}.txt") for part in _TU_PARTS)
+    owner = _whole(indicator, _numbers(indicator))[:, 0] - 1
+    if (np.diff(owner) < 0).any() or owner[0] < 0 or owner[-1] >= len(owner):
+        raise InputError(f"{where}: {indicator.name} is not in ascending order from 1, expected nodes by graph")
     sizes = np.bincount(owner)
-    ends = _numbers(prefix, "A", where).astype(np.int64).T - 1
+    ends = _whole(edges, _numbers(edges)).T - 1
     if len(ends) != 2:
-        raise InputError(f"{where}: {prefix.name}_A.txt has {len(ends)} columns, expected 2, the ends of an edge")
-    tags = _optional(prefix, "node_labels", where, len(owner))
-    given = _optional(prefix, "node_attributes", where, len(owner))
-    parts = [*(_one_hot(column) for column in (() if tags is None else tags.T)), *([] if given is None else [given])]
-    labels = _optional(prefix, "graph_labels", where, len(sizes))
-    return _collection(prefix.name, where, sizes, ends, parts, None if labels is None else labels[:, 0])
+        raise InputError(f"{where}: {edges.name} has {len(ends)} columns, expected 2, the ends of an edge")
+    kinds = _whole(tags, _numbers(tags, len(owner))).T if tags.exists() else ()
+    given = _numbers(attributes, len(owner)) if attributes.exists() else None
+    labels = _tu_labels(classes, _numbers(classes, len(sizes))[:, 0]) if classes.exists() else None
+    return _collection(prefix.name, where, sizes, ends, _columns(kinds, given), labels)
 
 
 def from_text(path: Path) -> RawGraphs:
     """Read the text format of pytorch_DGCNN: a graph is a line `nodes label`, then `tag neighbours …` for each node."""
     where = str(path)
-    with read_errors_as_input_errors(path):
-        lines = iter(path.read_text(encoding="utf-8", errors="replace").splitlines())
+    lines = iter(read_bounded(path).decode(errors="replace").splitlines())
     sizes, labels, attributes = [], [], []
     tags: list[int] = []
     ends: list[tuple[int, int]] = []
@@ -75,56 +75,63 @@ def from_text(path: Path) -> RawGraphs:
         found = "ends" if isinstance(error, StopIteration) else "is not as expected"
         expected = "the number of graphs, then `nodes label` and `tag neighbours …` lines, as in pytorch_DGCNN"
         raise InputError(f"{where}: line {number + 1} {found}, expected {expected}") from error
-    parts = [_one_hot(np.array(tags))] if len(set(tags)) > 1 else []
-    if attributes and len(attributes[0]):
-        if len({len(row) for row in attributes}) > 1:
-            raise InputError(f"{where}: nodes have different numbers of attributes, expected the same number")
-        parts.append(np.array(attributes))
+    if len({len(row) for row in attributes}) > 1:
+        raise InputError(f"{where}: nodes have different numbers of attributes, expected the same number")
+    kinds = [np.array(tags)] if len(set(tags)) > 1 else ()
+    columns = _columns(kinds, np.array(attributes) if any(attributes) else None)
     edges = np.array(ends, np.int64).reshape(-1, 2).T
-    return _collection(path.stem, where, np.array(sizes, np.int64), edges, parts, np.array(labels))
+    return _collection(path.stem, where, np.array(sizes, np.int64), edges, columns, _numbered(np.array(labels)))
 
 
 def from_geometric_graphs(data: Any) -> RawGraphs:
     """Read a dataset of PyTorch Geometric; `y` of a graph is its label."""
     if hasattr(data, "edge_index"):
         raise InputError("data is one graph, expected several; the recipe graph trains on the nodes of one")
-    labels = [getattr(each, "y", None) for each in data]
-    for y in labels:
-        if y is not None and (y.numel() != 1 or (y.is_floating_point() and not float(y).is_integer())):
-            raise InputError(f"data: y of a graph is {y.tolist()}, expected one whole number, its class")
     parts: list[RawGraph] = []
-    for each in data:
+    given: list[Any] = []
+    for number, each in enumerate(data):
+        y = getattr(each, "y", None)
+        values = [None] if y is None else torch.as_tensor(y).flatten().tolist()
+        if len(values) != 1:
+            raise InputError(f"data: y of graph {number} has {len(values)} entries, expected one number, its class")
+        given += values
         bare = each.clone()
         bare.y = None
         parts.append(from_geometric(bare))
-    given = [int(label.flatten()[0]) for label in labels if label is not None]
-    known = np.array(given) if len(given) == len(parts) else None
-    return joined(str(getattr(data, "name", "") or "data").lower(), parts, known)
+    labels = label_numbers(given, "data: y") if is_labelled(given).any() else None
+    return joined(str(getattr(data, "name", "") or "data").lower(), parts, labels)
 
 
-def joined(name: str, graphs: Iterable[RawGraph], labels: Any = None) -> RawGraphs:
+def joined(name: str, graphs: Iterable[RawGraph], labels: _Labels | None = None) -> RawGraphs:
     """Join graphs with the same attributes into a collection."""
     graphs = list(graphs)
+    for number, graph in enumerate(graphs):
+        if ((graph.ends < 0) | (graph.ends >= graph.nodes)).any():  # the node of another graph once they are joined
+            raise InputError(f"{name}: graph {number} has edges outside of its nodes, 0 to {graph.nodes - 1}")
     sizes = np.array([graph.nodes for graph in graphs], np.int64)
     shifts = np.cumsum(sizes) - sizes
     ends = [graph.ends + shift for graph, shift in zip(graphs, shifts, strict=True)]
-    given = [graph.attributes for graph in graphs]
-    parts = []
-    if all(each is not None for each in given):
-        if len({each.shape[1] for each in given}) > 1:
-            raise InputError(f"{name}: nodes have different numbers of attributes, expected the same number")
-        parts = [np.concatenate([np.asarray(each) for each in given])]
+    shapes = {None if graph.attributes is None else graph.attributes.shape[1:] for graph in graphs}
+    if len(shapes) > 1:
+        raise InputError(f"{name}: nodes have different numbers of attributes, expected the same number")
+    attributes = None if shapes == {None} else np.concatenate([np.asarray(graph.attributes) for graph in graphs])
     weights = None
     if any(graph.weights is not None for graph in graphs):
         # Edges of a graph without weights count 1.
         given = [np.ones(graph.ends.shape[1]) if graph.weights is None else graph.weights for graph in graphs]
         weights = np.concatenate(given)
     every = np.concatenate([np.zeros((2, 0), np.int64), *ends], axis=1)
-    return _collection(name, name, sizes, every, parts, labels, weights)
+    return _collection(name, name, sizes, every, (attributes, ()), labels, weights)
 
 
 def _collection(
-    name: str, where: str, sizes: npt.NDArray[np.int64], ends: Any, parts: list[Any], labels: Any, weights: Any = None
+    name: str,
+    where: str,
+    sizes: npt.NDArray[np.int64],
+    ends: Any,
+    attributes: tuple[Any, tuple[str, ...]],
+    labels: _Labels | None,
+    weights: Any = None,
 ) -> RawGraphs:
     if len(sizes) < 2:
         raise InputError(f"{where} has {len(sizes)} graph{'s' * (len(sizes) != 1)}, expected at least 2")
@@ -136,37 +143,56 @@ def _collection(
     if not outside.any() and (owner[ends[0]] != owner[ends[1]]).any():
         edge = int(np.flatnonzero(owner[ends[0]] != owner[ends[1]])[0])
         raise InputError(f"{where}: edge {edge} leads from one graph to another, expected both ends in the same graph")
-    attributes = sp.csr_array(sp.hstack([sp.csr_array(part) for part in parts])) if parts else None
-    names: tuple[str, ...] = ()
-    if labels is not None:
-        found, labels = np.unique(labels, return_inverse=True)
-        names = tuple(str(int(value)) if float(value).is_integer() else repr(value) for value in found.tolist())
-    union = RawGraph(name, where, nodes, ends, weights, attributes)
-    return RawGraphs(name, where, union, sizes, labels, names)
+    union = RawGraph(name, where, nodes, ends, weights, attributes[0], attribute_names=attributes[1])
+    return RawGraphs(name, where, union, sizes, *(labels or (None, ())))
 
 
-def _one_hot(tags: npt.NDArray[Any]) -> sp.csr_array:
-    known, place = np.unique(tags, return_inverse=True)
-    return sp.csr_array((np.ones(len(tags), np.float32), (np.arange(len(tags)), place)), (len(tags), len(known)))
+def _columns(tags: Iterable[npt.NDArray[Any]], given: Any) -> tuple[Any, tuple[str, ...]]:
+    """Return attributes, or None, and their names: one for each value of each kind of tag `(nodes,)`, then the given.
+
+    The names tell the values: a model must not take a graph where a column stands for another one.
+    """
+    tags = list(tags)
+    parts, names = [], []
+    for kind, column in enumerate(tags):
+        values, place = np.unique(column, return_inverse=True)
+        entries = np.ones(len(column), np.float32), (np.arange(len(column)), place)
+        parts.append(sp.csr_array(entries, shape=(len(column), len(values))))
+        names += [f"tag{kind if len(tags) > 1 else ''}_{value}" for value in values.tolist()]
+    if given is not None:
+        parts.append(sp.csr_array(given))
+        names += [f"attribute_{number}" for number in range(given.shape[1])]
+    return sp.csr_array(sp.hstack(parts)) if parts else None, tuple(names)
 
 
-def _numbers(prefix: Path, part: str, where: str) -> npt.NDArray[np.float64]:
-    path = prefix.with_name(f"{prefix.name}_{part}.txt")
-    with read_errors_as_input_errors(path):
-        if not path.exists():
-            raise InputError(f"{where} has no {path.name}, expected the files of a TU data set")
-        text = path.read_text(encoding="utf-8", errors="replace")
+def _numbered(classes: npt.NDArray[Any]) -> _Labels:
+    """Number classes, which may be negative, in ascending order."""
+    found, numbers = np.unique(classes, return_inverse=True)
+    return numbers, tuple(map(str, found.tolist()))
+
+
+def _tu_labels(path: Path, classes: npt.NDArray[np.float64]) -> _Labels | None:
+    """Number the classes of graphs. Only NaN is no label: some collections have the classes -1 and 1."""
+    known = ~np.isnan(classes)
+    numbers = np.full(len(classes), UNLABELLED, np.int64)
+    numbers[known], names = _numbered(_whole(path, classes[known]))
+    return (numbers, names) if names else None
+
+
+def _numbers(path: Path, rows: int | None = None) -> npt.NDArray[np.float64]:
+    """Read the numbers `(rows, columns)` of a file in a TU folder."""
+    lines = [line for line in read_bounded(path).decode(errors="replace").splitlines() if line.strip()]
+    if not lines or len(lines) != (rows or len(lines)):
+        raise InputError(f"{path} has {len(lines):,} rows, expected {rows or 'at least one'}")
     try:
-        return np.array([[float(value) for value in line.split(",")] for line in text.splitlines() if line.strip()])
+        return np.array([[float(value) for value in line.split(",")] for line in lines])
     except ValueError as error:
         raise InputError(f"{path}: {error}, expected rows of numbers of equal length") from error
 
 
-def _optional(prefix: Path, part: str, where: str, rows: int) -> npt.NDArray[np.float64] | None:
-    path = prefix.with_name(f"{prefix.name}_{part}.txt")
-    if not path.exists():
-        return None
-    found = _numbers(prefix, part, where)
-    if len(found) != rows:
-        raise InputError(f"{path} has {len(found):,} rows, expected {rows:,}")
-    return found
+def _whole(path: Path, found: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Return whole numbers as int64; NaN, infinity and fractions are errors."""
+    wrong = found[~((np.abs(found) < 2**53) & (found == np.round(found)))]
+    if len(wrong):
+        raise InputError(f"{path} holds {wrong[0]}, expected whole numbers")
+    return found.astype(np.int64)

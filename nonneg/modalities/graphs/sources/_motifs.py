@@ -33,5 +33,4 @@ def motifs() -> RawGraphs:
         ends.append((int(rng.integers(0, nodes)), nodes + int(rng.integers(0, 5))))
         total = nodes + 1 + max(max(pair) for pair in motif)
         graphs.append(RawGraph("motifs", "motifs", total, np.array(ends, np.int64).T))
-    found = joined("motifs", graphs, labels)
-    return RawGraphs(found.name, found.where, found.union, found.sizes, found.labels, tuple(_MOTIFS))
+    return joined("motifs", graphs, (labels, tuple(_MOTIFS)))

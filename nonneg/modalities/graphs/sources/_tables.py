@@ -103,7 +103,11 @@ def _read(path: Path, texts: tuple[str, ...]) -> Any:
 
 
 def _strings(path: Path, table: Any, name: str) -> Any:
-    column = table[name].cast(pa.string())
+    try:
+        column = table[name].cast(pa.string())
+    except pa.ArrowException as error:
+        found = f"column {name} holds {table[name].type}"
+        raise InputError(f"{path}: {found}, expected ids of nodes: text in UTF-8 or numbers") from error
     if column.null_count:
         row = column.is_null().to_pylist().index(True)
         raise InputError(f"{path}: {name} is empty in row {row + 1}, expected a node's id")

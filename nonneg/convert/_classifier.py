@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
+from copy import copy, deepcopy
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ from nonneg.convert._store import CONFIG, WEIGHTS, Description, Format, Pretrain
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.features import Features, is_features
+from nonneg.naming import guessed_names
 
 Array = npt.NDArray[Any]
 
@@ -88,6 +90,7 @@ class NonNegativeClassifier(ClassifierMixin, Pretrained, BaseEstimator):  # type
         further=(f"{_EMBEDDING}/{CONFIG}", f"{_EMBEDDING}/{WEIGHTS}"),
         inner="classifier",
     )
+    _guesses: Mapping[int, str] = MappingProxyType({})  # suggested names that are guesses
 
     def __init__(
         self,
@@ -192,7 +195,7 @@ class NonNegativeClassifier(ClassifierMixin, Pretrained, BaseEstimator):  # type
         weights = self.coef_[chosen]
         contributions = sorted(
             (
-                Contribution(int(i), self.name(int(i)), float(value), float(weights[i]))
+                Contribution(int(i), self.name(int(i)), float(value), float(weights[i]), self._is_guess(int(i)))
                 for i, value in zip(row.indices, row.data, strict=True)
             ),
             key=lambda c: -c.value,
@@ -214,12 +217,25 @@ class NonNegativeClassifier(ClassifierMixin, Pretrained, BaseEstimator):  # type
         if is_features(beside):
             features = Features.load(beside)
             if features.shape[1] == classifier.coef_.shape[1] and features.model_columns is None:
-                classifier.feature_names = {**(classifier.feature_names or {}), **features.titles} or None
+                return classifier.with_names_of(features)
         return classifier
+
+    def with_names_of(self, features: Features) -> Self:
+        """A copy that names its features as these codes of its embedding do: by people's names, or suggested ones."""
+        check_is_fitted(self)
+        if features.shape[1] != self.coef_.shape[1] or features.model_columns is not None:
+            raise InputError(f"features has {features.shape[1]} columns, expected all {self.coef_.shape[1]} of the codes")
+        named = copy(self)
+        named.feature_names = {**(self.feature_names or {}), **features.titles} or None
+        named._guesses = guessed_names(features)
+        return named
 
     def name(self, feature: int) -> str:
         """The name of a feature."""
         return (self.feature_names or {}).get(feature, f"feature {feature}")
+
+    def _is_guess(self, feature: int) -> bool:
+        return self._guesses.get(feature) == self.name(feature)
 
     def edited(self, off: Iterable[int] = (), weights: Mapping[tuple[int, Any], float] | None = None) -> Self:
         """A copy with features switched off, or with other weights.
@@ -285,6 +301,7 @@ class NonNegativeClassifier(ClassifierMixin, Pretrained, BaseEstimator):  # type
             "random_state": as_json(self.random_state),
             "n_iter": self.n_iter_,
             "feature_names": {str(feature): name for feature, name in (self.feature_names or {}).items()},
+            "guesses": {str(feature): name for feature, name in self._guesses.items()},
             "embedding": _digest(folder),
         }
         listed = [" ".join(str(label).split()) for label in self.classes_[:_LISTED]] + ["…"] * (classes > _LISTED)
@@ -327,6 +344,7 @@ class NonNegativeClassifier(ClassifierMixin, Pretrained, BaseEstimator):  # type
         classifier.intercept_ = tensors["intercept"].double().numpy()
         classifier.n_features_in_ = embedding.n_features_in_
         classifier.fitted_ = fitted.numpy()
+        classifier._guesses = {int(feature): str(name) for feature, name in config.get("guesses", {}).items()}
         return classifier
 
     def _class(self, label: Any) -> int:

@@ -3,15 +3,21 @@
 from dataclasses import dataclass
 from typing import Any
 
+from nonneg.naming import marked
+
 
 @dataclass(frozen=True)
 class Contribution:
-    """The contribution of one feature to the score of one class: `activation * weight`."""
+    """The contribution of one feature to the score of one class: `activation * weight`.
+
+    `is_guess` says whether the name is a suggested one that is a guess; it is then printed with a question mark.
+    """
 
     feature: int
     name: str
     activation: float
     weight: float
+    is_guess: bool = False
 
     @property
     def value(self) -> float:
@@ -37,7 +43,9 @@ class Explanation:
     def __str__(self) -> str:
         lines = [f"{self.label}: {self.score:.3f}", f"  {self.intercept:+.3f}  (intercept)"]
         positive = [c for c in self.contributions if c.value > 0]
-        lines += [f"  {c.value:+.3f}  {c.name} ({c.activation:.3f} x {c.weight:.3f})" for c in positive]
+        lines += [
+            f"  {c.value:+.3f}  {marked(c.name, c.is_guess)} ({c.activation:.3f} x {c.weight:.3f})" for c in positive
+        ]
         if others := len(self.contributions) - len(positive):
             lines.append(f"  {others} more active features contribute nothing")
         return "\n".join(lines)

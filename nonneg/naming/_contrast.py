@@ -11,6 +11,7 @@ from nonneg.payload import Array
 _RELATIVES = 5  # most similar features whose texts a name should not fit
 _BY_SHARE, _BY_ODDS = 20, 15  # candidates by each statistic
 _BLOCK = 512  # features at a time
+_LEAST_LIKENESS = 1.5  # of two texts with a word, relative to that of any two texts
 
 
 def relatives_of(codes: Any) -> Array:
@@ -33,12 +34,41 @@ def relatives_of(codes: Any) -> Array:
     return np.concatenate(found)
 
 
-def candidate_terms(contains: Any, counts: Array, own: Array, weights: Array, near: Array) -> tuple[Array, Array]:
+def are_telling(contains: Any, codes: Any) -> Array:
+    """Return whether texts with each of the terms have similar codes, `(terms,)`.
+
+    Texts that contain "week" or the name of a news agency are about as different as any two texts: such a word says
+    nothing about the features of a text, even if it is a little more frequent with some of them.
+
+    Args:
+        contains: `(texts, terms)`, 1 where a text contains a term.
+        codes: `(texts, features)`, CSR, rows of length 1.
+
+    Example:
+        >>> contains = np.array([[1, 0, 1], [1, 0, 1], [0, 1, 1], [0, 1, 1]])
+        >>> are_telling(contains, sp.csr_array(np.repeat(np.eye(2), 2, axis=0))).tolist()
+        [True, True, False]
+    """
+    usual = _likeness(np.ones((1, codes.shape[0])) @ abs(codes), np.array([codes.shape[0]]))
+    sums = sp.csr_array(sp.csr_array(contains).T) @ abs(codes)
+    return np.asarray(_likeness(sums, np.asarray(contains.sum(axis=0)).ravel()) >= _LEAST_LIKENESS * usual)
+
+
+def _likeness(sums: Any, counts: Array) -> Array:
+    """Return the mean cosine of two of the rows of length 1 that were added up to each of the sums."""
+    squares = np.asarray((sums * sums).sum(axis=1)).ravel()
+    return np.asarray((squares - counts) / np.maximum(counts * (counts - 1), 1))
+
+
+def candidate_terms(
+    contains: Any, counts: Array, usable: Array, own: Array, weights: Array, near: Array
+) -> tuple[Array, Array]:
     """Return the places of the words and phrases that may name a feature, and how much more frequent they are with it.
 
     Args:
         contains: `(texts, terms)`, 1 where a text contains a term.
         counts: `(terms,)`: the number of texts that contain each.
+        usable: `(terms,)`: whether each may be used.
         own: the texts on which the feature is active.
         weights: how much each of them counts; 1 on average.
         near: texts of similar features on which it is inactive.
@@ -51,10 +81,11 @@ def candidate_terms(contains: Any, counts: Array, own: Array, weights: Array, ne
     odds = log_odds(with_feature, others)
     if len(near):
         odds = odds + log_odds(with_feature, np.asarray(contains[near].sum(axis=0)).ravel())
-    usual = np.argsort(-difference, kind="stable")[:_BY_SHARE]
-    telling = np.argsort(-odds, kind="stable")[:_BY_ODDS]
+    usable = usable & (with_feature > 0) & (odds > 0)
+    usual = np.argsort(np.where(usable, -difference, np.inf), kind="stable")[:_BY_SHARE]
+    telling = np.argsort(np.where(usable, -odds, np.inf), kind="stable")[:_BY_ODDS]
     found = np.array(list(dict.fromkeys([*usual.tolist(), *telling.tolist()])), int)
-    found = found[(with_feature[found] > 0) & (odds[found] > 0)]
+    found = found[usable[found]]
     return found, difference[found]
 
 

@@ -12,7 +12,7 @@ from nonneg.codes import active
 from nonneg.errors import InputError
 from nonneg.features import Features, Suggestion, codes_key, write_suggestions
 from nonneg.naming._choose import Choice, best_terms
-from nonneg.naming._contrast import candidate_terms, relatives_of
+from nonneg.naming._contrast import are_telling, candidate_terms, relatives_of
 from nonneg.naming._reader import Reader, area_under_roc
 from nonneg.naming._words import folded_words
 from nonneg.payload import Array
@@ -83,21 +83,42 @@ def suggest_names(
     return {feature: _scored(reader, name, points, fires[:, [feature]]) for feature, name in names.items()}
 
 
+def guessed_names(features: Features) -> dict[int, str]:
+    """Return the suggested names that are guesses, by feature, as far as no person has given another name.
+
+    Example:
+        >>> names = {0: Suggestion("oil", 0.9, 50), 1: Suggestion("week", 0.6, 50)}
+        >>> guessed_names(Features(np.eye(2)).with_suggestions(names))
+        {1: 'week'}
+    """
+    suggested = features.suggestions.items()
+    return {feature: found.name for feature, found in suggested if found.is_guess and feature not in features.names}
+
+
+def marked(name: str, is_guess: bool) -> str:
+    """Return a name for people to read, with a question mark if it is a guess."""
+    return f"{name}?" if is_guess else name
+
+
 def reader_of(features: Features) -> Reader:
     """Return a reader that has learnt from the features' texts, or from a random sample of them if there are many."""
     rows = np.random.default_rng(0).permutation(len(features))[:MOST_TEXTS]
     return Reader([text or "" for text in features.samples["text"].take(rows).to_pylist()])
 
 
-def save_suggestions(features: Features, folder: str | Path) -> dict[int, Suggestion]:
+def save_suggestions(
+    features: Features, folder: str | Path, *, namer: Callable[[NamingTask], str] | None = None
+) -> dict[int, Suggestion]:
     """Suggest names for the features in a folder and save them there; texts that share no words get none."""
-    found: dict[int, Suggestion] = {}
-    if "text" in features.samples.column_names:
-        try:
-            found = suggest_names(features)
-        except InputError:  # the texts share no words
-            found = {}
-        write_suggestions(Path(folder), codes_key(features), found)
+    if "text" not in features.samples.column_names:
+        return {}
+    try:
+        reader = reader_of(features)
+    except InputError:  # the texts share no words
+        found = {}
+    else:
+        found = suggest_names(features, namer=namer, reader=reader)
+    write_suggestions(Path(folder), codes_key(features), found)
     return found
 
 
@@ -119,7 +140,9 @@ class _Naming:
         self.contains = reader.contains(texts)
         self.counts = np.asarray(self.contains.sum(axis=0)).ravel()
         self.points = reader.texts(texts, self.contains)
-        self.codes = sp.csc_array(features.units[rows])
+        units = sp.csr_array(features.units[rows])
+        self.codes = sp.csc_array(units)
+        self.usable = reader.vocabulary.is_whole & are_telling(self.contains, units)
         self.by_strength = np.argsort(-np.abs(features.expected_activation), kind="stable")
 
     def names(self, words: int, namer: Callable[[NamingTask], str] | None) -> dict[int, str]:
@@ -136,7 +159,7 @@ class _Naming:
             # Strong texts show what a feature is about; on many others it is only just active.
             weights = weights / weights.mean()
             near = np.setdiff1d(is_active[:, relatives[feature]].indices, own)
-            terms, shares = candidate_terms(self.contains, self.counts, own, weights, near)
+            terms, shares = candidate_terms(self.contains, self.counts, self.usable, own, weights, near)
             choice = Choice(self.points, self.reader.words, own, weights, near)
             found = best_terms(choice, terms, shares, self.reader.vocabulary.terms, words, taken)
             if not found:

@@ -1,7 +1,8 @@
 """`find`: answer a query with hits, each with what every feature added to its score."""
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Container, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from nonneg.codes import unit_rows
 from nonneg.errors import InputError
 from nonneg.features import Features
 from nonneg.messages import escaped
+from nonneg.naming import guessed_names, marked
 from nonneg.payload import Array
 from nonneg.search._encoder import Encoder, encoder_for, recorded_sentence_model
 from nonneg.search._engine import Where
@@ -49,10 +51,17 @@ class Hit:
 
 @dataclass(frozen=True)
 class Hits:
-    """The hits of a query, best first. With rich they print as a table."""
+    """The hits of a query, best first. With rich they print as a table.
+
+    Attributes:
+        query: the query.
+        hits: the hits.
+        guesses: features whose suggested name is a guess; the table marks it with a question mark.
+    """
 
     query: Query
     hits: tuple[Hit, ...]
+    guesses: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -87,7 +96,7 @@ class Hits:
             "id": [hit.id for hit in self.hits],
             "label": [hit.label or "" for hit in self.hits],
             "score": [f"{hit.score:.4f}" for hit in self.hits],
-            "because of": [_reasons(hit) for hit in self.hits],
+            "because of": [_reasons(hit, self.guesses) for hit in self.hits],
             "text": [_excerpt(hit.text) for hit in self.hits],
         }
         shown = [name for name, cells in columns.items() if any(cells) or name in ("id", "score", "because of")]
@@ -147,7 +156,7 @@ def find(
     labels = None if query.label is None else (label_number(index, query.label),)
     found = index.query(code, query.k + len(named), Where(labels, without, require))
     rows = [int(row) for row in found.rows[0] if row >= 0 and row not in named][: query.k]
-    return Hits(query, _hits(features, index, code, rows))
+    return Hits(query, _hits(features, index, code, rows), frozenset(guessed_names(features)))
 
 
 def _encoder(
@@ -158,6 +167,9 @@ def _encoder(
     encoder = encoder_for(features, run, sentence_model, kind, use_recorded=is_text)
     if kind not in (encoder.kind, "sample"):
         recorded = recorded_sentence_model(features)
+        if kind == "text" and encoder.kind == "vector":
+            needed = f"--sentence-model {recorded or 'NAME'}"
+            raise InputError(f"--text needs the sentence model that made the vectors: {needed}")
         name = f" (the features record {recorded})" if recorded else ""
         hint = f", or a text and its sentence model{name}" if encoder.kind == "vector" else ""
         raise InputError(f"{kind} is given, but {run} encodes a new {encoder.kind}, expected one{hint}")
@@ -173,7 +185,9 @@ def feature_number(features: Features, given: Feature) -> int:
         return given
     found = named_features(features, given)
     if len(found) != 1:
-        names = ", ".join(f"{feature} ({features.titles[feature]})" for feature in found[:_CANDIDATES])
+        guesses = guessed_names(features)
+        shown = [(feature, marked(features.titles[feature], feature in guesses)) for feature in found[:_CANDIDATES]]
+        names = ", ".join(f"{feature} ({title})" for feature, title in shown)
         others = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
         state = f"is part of the names of features {names}{others}" if found else "is in no feature's name"
         raise InputError(f"feature {given!r} {state}, expected the name of one feature, or a number from 0 to {most}")
@@ -181,20 +195,21 @@ def feature_number(features: Features, given: Feature) -> int:
 
 
 def named_features(features: Features, given: str) -> list[int]:
-    """Return the features whose name is the given one, or else those whose name contains all of its words.
+    """Return the features whose name is the given one, or else those in whose names words begin with all of its words.
 
-    Names given by people and suggested names count alike; capitals do not matter. The strongest feature comes first.
+    Names given by people and suggested names count alike; capitals and question marks do not matter. The strongest
+    feature comes first.
 
     Example:
-        >>> features = Features(np.eye(3), names={0: "Oil prices", 1: "oil spill", 2: "oil"})
+        >>> features = Features(np.eye(4), names={0: "Oil prices", 1: "oil price", 2: "turmoil", 3: "oil"})
         >>> named_features(features, "oil"), named_features(features, "OIL p"), named_features(features, "gold")
-        ([2], [0, 1], [])
+        ([3], [0, 1], [])
     """
     titles = {feature: title.lower() for feature, title in features.titles.items()}
     exact = [feature for feature, title in features.titles.items() if title == given]
     exact = exact or [feature for feature, title in titles.items() if title == given.strip().lower()]
-    words = given.lower().replace(",", " ").split()
-    found = exact or [feature for feature, title in titles.items() if words and all(word in title for word in words)]
+    words = [re.compile(rf"(?<!\w){re.escape(word)}") for word in re.findall(r"[^\s,?]+", given.lower())]
+    found = exact or [feature for feature, title in titles.items() if words and all(w.search(title) for w in words)]
     return sorted(found, key=lambda feature: (-abs(features.expected_activation[feature]), feature))
 
 
@@ -221,9 +236,10 @@ def _hits(features: Features, index: Index, code: Array, rows: list[int]) -> tup
     return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.row)))
 
 
-def _reasons(hit: Hit) -> str:
+def _reasons(hit: Hit, guesses: Container[int]) -> str:
     largest = sorted(hit.contributions, key=lambda part: -part.value)
-    shown = [f"{part.name or part.feature}: {part.value:.3f}" for part in largest[:_SHOWN]]
+    titles = [marked(part.name, part.feature in guesses) if part.name else part.feature for part in largest[:_SHOWN]]
+    shown = [f"{title}: {part.value:.3f}" for title, part in zip(titles, largest, strict=False)]
     return "; ".join([*shown, *([f"{len(largest) - _SHOWN} more"] if len(largest) > _SHOWN else [])])
 
 

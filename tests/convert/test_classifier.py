@@ -10,9 +10,11 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_dataframe_column_names_consistency, parametrize_with_checks
 
+from nonneg import Features, InputError
 from nonneg.convert import NonNegativeClassifier, NonNegativeEmbedding
 from nonneg.convert._glass_head import fit_head
 from nonneg.durable import unsealed
+from nonneg.features import Suggestion
 
 EMBEDDING = NonNegativeEmbedding(n_components=32, max_active=6, max_iter=60)
 
@@ -41,6 +43,27 @@ def test_weights_are_non_negative_and_predictions_accurate(fitted):
     assert (classifier.coef_ >= 0).all() and classifier.coef_.shape == (6, 32)
     assert classifier.score(X, y) > 0.95
     np.testing.assert_allclose(classifier.predict_proba(X).sum(1), 1)
+
+
+def test_names_of_features_and_whether_they_are_guesses_are_explained_and_saved(fitted, tmp_path):
+    classifier, X, _ = fitted
+    codes = classifier.embedding_.transform(X)
+    every = {feature: Suggestion(f"guess {feature}", 0.6, 20) for feature in range(31)}
+    features = Features(codes, names={5: "mine"}).with_suggestions(every | {4: Suggestion("sure", 0.9, 20)})
+    named = classifier.with_names_of(features)
+    assert [named.name(feature) for feature in (5, 4, 0, 31)] == ["mine", "sure", "guess 0", "feature 31"]
+    assert classifier.name(5) == "feature 5" and classifier.name(3) == "wings"  # it is a copy
+    named.save_pretrained(tmp_path / "classifier")
+    for each in (named, NonNegativeClassifier.from_pretrained(tmp_path / "classifier")):
+        for x in X[:20]:
+            why = each.explain(x)
+            assert all(c.is_guess == c.name.startswith("guess") for c in why.contributions)
+            strongest = why.contributions[0]
+            assert f"{strongest.name}{'?' * strongest.is_guess} (" in str(why)
+    named.feature_names = {**named.feature_names, 0: "given"}
+    assert not any(c.is_guess for x in X for c in named.explain(x).contributions if c.feature == 0)
+    with pytest.raises(InputError, match="features has 3 columns, expected all 32"):
+        classifier.with_names_of(Features(codes[:, :3]))
 
 
 def test_a_score_is_the_sum_of_its_contributions(fitted):

@@ -1,11 +1,17 @@
 """Names that are suggested for features from the words of their texts."""
 
+import io
+
 import numpy as np
 import pytest
+from rich.console import Console
 from sklearn.metrics import roc_auc_score
 
 from nonneg import Features, InputError
-from nonneg.naming import Reader, area_under_roc, save_suggestions, suggest_names
+from nonneg.features import Suggestion
+from nonneg.naming import Reader, area_under_roc, guessed_names, marked, save_suggestions, suggest_names
+from nonneg.naming._words import Vocabulary, folded_words
+from nonneg.search import Query, find
 
 SPORT, FOOD = ["ball", "goal", "team"], ["bread", "soup", "salt"]
 
@@ -53,11 +59,55 @@ def test_words_that_do_not_generalise_score_like_chance():
 
 
 def test_frequent_pairs_of_words_are_named_as_phrases_with_their_capitals():
-    texts = ["the Prime Minister met a friend"] * 30 + ["a cat met a friend"] * 30
+    texts = [f"{who} {did} a friend" for who in ("the Prime Minister", "a cat") for did in ("met", "saw", "left") * 10]
     codes = np.zeros((60, 2), np.float32)
     codes[:30, 0] = codes[30:, 1] = 1
     names = suggest_names(Features(codes, texts=texts))
     assert names[0].name.split(",")[0] == "Prime Minister" and "cat" in names[1].name
+
+
+def test_a_phrase_of_three_words_is_joined_and_parts_of_phrases_do_not_stand_alone():
+    rng = np.random.default_rng(0)
+    others = ["plan", "lead", "rest", "call", "walk", "hope", "stay", "turn"]
+
+    def text(*words):
+        return " a ".join([*rng.permutation(others)[:2], *words, rng.choice(others)])
+
+    vocabulary = Vocabulary([text(name) for name in ("New Delhi", "New Delhi", "New Delhi Jets", "cloud") * 20])
+    assert vocabulary.written(["jets", "cloud", "new delhi"]) == "cloud, New Delhi Jets"
+    terms = ("new", "delhi", "new delhi", "delhi jets", "jets", "cloud")
+    is_whole = [bool(vocabulary.is_whole[vocabulary.places[term]]) for term in terms]
+    assert is_whole == [False, False, True, False, True, True]
+
+
+def test_contractions_addresses_and_words_that_say_nothing_are_left_out():
+    text = "Google's plan isn't new: see http://example.com/page?x=/1 and they're won over, said the ATMs' owner"
+    words = [word for run in folded_words(text) for word in run]
+    assert "google" in words and "won" in words and "atm" in words
+    assert not {"isn", "isn't", "http", "example", "page", "they", "said"} & set(words)
+
+
+def test_a_word_that_occurs_with_every_feature_alike_is_no_name():
+    rng = np.random.default_rng(0)
+    about = np.arange(400) % 4
+    topics = ["goal", "bread", "cloud", "price"]
+    # With the first feature, "quark" is a little more frequent.
+    texts = [f"{topics[a]} and {'quark' if rng.random() < (0.5 if a else 0.6) else 'lepton'}" for a in about]
+    names = suggest_names(Features(np.eye(4, dtype=np.float32)[about], texts=texts))
+    assert [names[feature].name for feature in range(4)] == topics
+
+
+def test_guesses_are_marked_unless_a_person_has_given_the_name():
+    codes = np.eye(3, dtype=np.float32)
+    found = {0: Suggestion("oil", 0.9, 50), 1: Suggestion("week", 0.6, 50), 2: Suggestion("year", 0.6, 50)}
+    features = Features(codes, names={2: "by a person"}).with_suggestions(found)
+    assert guessed_names(features) == {1: "week"} and marked("week", True) == "week?" and marked("oil", False) == "oil"
+    printed = find(features, Query(features=((1, 1.0),))).hits[0]
+    assert printed.contributions[0].name == "week"  # data is not marked
+    console = Console(file=io.StringIO(), width=200)
+    console.print(find(features, Query(features=((1, 1.0), (0, 0.5), (2, 0.5)))))
+    assert "week?:" in console.file.getvalue() and "oil:" in console.file.getvalue()
+    assert "by a person:" in console.file.getvalue()
 
 
 def test_singular_and_plural_are_one_word():

@@ -60,7 +60,7 @@ def embed(
         nonneg embed runs/photos photos/ --out runs/photos.features
 
     Args:
-        run: a run's folder, a model's folder, or hub:owner/name.
+        run: a run of nonneg train, a model's folder, or hub:owner/name.
         data: anything that the model's modality reads; for images digits, shapes, or the path of a folder, tar, Parquet
             or array of images; for texts intents, lines.txt, or a column of a table as file.csv:column; for pairs
             emoji, a table of both sides, or data of the side alone.
@@ -71,8 +71,7 @@ def embed(
         accelerator: device to compute on.
         precision: precision of the forward pass.
         skip_broken: skip samples that cannot be read.
-        media: do not store previews of the samples, such as images or texts, with the features, nor what is made from
-            them, such as suggested names.
+        media: do not store images, texts or suggested names with the features.
         overwrite: replace earlier features in that folder.
         side: for a run trained on pairs: image or text; by default the first side.
     """
@@ -119,27 +118,31 @@ def convert(
     seeds: int = 1,
     train_rows: int | None = None,
 ) -> None:
-    """Turn existing vectors into sparse non-negative codes. An unfinished run is resumed.
+    """Turn existing vectors, or texts, into sparse non-negative codes. An unfinished run is resumed.
 
-    A file is a path, or path:name if it holds several arrays or columns (news.npz:title). For example:
-        nonneg convert news.npz:description --labels news.npz:label --texts news.csv:text --out runs/news
+    A file is a path, or path:name if it holds several arrays or columns: news.npz:title, news.csv:text, or by
+    position from 0, news.csv:2. For example:
+        nonneg convert news.npz:description --labels news.npz:label --texts news.csv:2 --out runs/news
+        nonneg convert texts.txt --sentence-model all-MiniLM-L6-v2 --out runs/texts
 
     Args:
-        vectors: a .npy, .npz, .safetensors, .parquet, .arrow, .feather or .csv file.
+        vectors: a .npy, .npz, .safetensors, .parquet, .arrow, .feather or .csv file; with --sentence-model also texts:
+            the lines of a .txt file, or a column of a .csv, .jsonl or .parquet file.
         options: the parameters of NonNegativeEmbedding.
         pairs: vectors of the same shape; row i of both are two views of the same thing.
-        labels: one label per row, in a .txt, .csv, .parquet, .npy or .npz file.
+        labels: one label per row, in a .txt, .csv, .jsonl, .parquet, .npy or .npz file.
         ids: one unique id per row.
-        texts: one text per row, for browsing and searching.
+        texts: one text per row, for browsing and searching; by default those that are encoded.
         media: a folder of images, named by the ids, or as many as there are rows, in the order of their names.
         label_names: the names of the labels, in their sorted order: --label-names World Sports Business Sci/Tech.
-        sentence_model: the sentence model that made the vectors; recorded, so that new texts can be encoded later.
+        sentence_model: the sentence-transformers model that encodes the texts, or that made the vectors; recorded, so
+            that new texts can be encoded later.
         out: the run's folder, with the features next to it; with --sweep, a .png, .svg or .pdf file.
         seed: seed of the start, the order of the rows and the noise.
         classify: also fit a classifier on the codes and labels; nonneg explore then shows its predictions.
         overwrite: replace an earlier run and its features.
         compare: write nothing; print a table that compares this with other methods on the same held-out rows.
-        sweep: write no run; print what other sizes cost and bring on held-out rows, and recommend one.
+        sweep: write no run; compare other sizes on held-out rows and recommend one.
         seeds: with --compare: number of seeds, from --seed on.
         train_rows: with --compare or --sweep: number of rows to fit on; by default 80%.
     """
@@ -169,6 +172,7 @@ def _convert(vectors: str, settings: dict[str, Any], options: Any, seed: int) ->
     made = convert_file(vectors, embedding=embedding, **settings)
     print(f"Converted: {made.run}, {made.features}")
     print(f"{embedding.report_}; {made.neighbours_kept:.0%} of the 10 nearest neighbours kept")
+    print(f"Next: nonneg explore {made.run}")
 
 
 def _compare(vectors: str, files: dict[str, Any], options: Any, seeds: range, train_rows: int | None) -> None:

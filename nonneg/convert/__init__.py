@@ -11,6 +11,7 @@ from nonneg.convert._neighbours import neighbours_kept
 from nonneg.convert._pair import NonNegativePair
 from nonneg.convert._rows import have_one_direction
 from nonneg.convert._run import Converted, convert_file
+from nonneg.convert._text_vectors import SentenceModel
 from nonneg.convert._verify import verify
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = [
     "NonNegativeEmbedding",
     "NonNegativeHead",
     "NonNegativePair",
+    "SentenceModel",
     "WhatIf",
     "checked_config",
     "convert_file",

@@ -25,7 +25,7 @@ class FitConfig:
         max_active: maximum number of active features per sample; None for no limit.
         temperature: temperature of the vectors' similarities; None chooses it from the data.
         positive_share: weight of the known positives in a sample's neighbourhood, from 0 to 1.
-        noise: size of the noise that codes must be robust to, relative to the vectors' spread.
+        noise: size of the noise added while fitting, relative to the vectors' spread.
         max_iter: number of steps, one batch each.
         batch_size: rows per step.
         learning_rate: learning rate of Adam.

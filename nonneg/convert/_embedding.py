@@ -44,7 +44,7 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, He
             neighbours in a batch of 512.
         supervised: treat samples with the same label as positives. Otherwise labels do not affect the fit.
         positive_share: weight of the known positives in a sample's neighbourhood, from 0 to 1.
-        noise: size of the noise that codes must be robust to, relative to the vectors' spread.
+        noise: size of the noise added while fitting, relative to the vectors' spread.
         max_iter: number of steps, one batch each; the fit takes equally long for any number of rows.
         batch_size: rows per step.
         learning_rate: learning rate of Adam.

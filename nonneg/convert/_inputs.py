@@ -1,5 +1,6 @@
 """The input of `nonneg convert`: vectors with labels, ids, texts and images, checked before any work is done."""
 
+import dataclasses
 import re
 import tempfile
 from collections import Counter
@@ -15,20 +16,24 @@ import torch
 from rich.console import Console
 
 from nonneg.convert._rows import Rows, have_one_direction
+from nonneg.convert._text_vectors import SentenceModel
 from nonneg.errors import InputError
 from nonneg.labels import label_numbers
 from nonneg.modalities.images import open_source
+from nonneg.progress import progress_bar
 from nonneg.tables import ids_within, open_vectors, read_column, split_name
 
 _BLOCK = 16_384
 _SHOWN_SIDE = 96  # pixels
+_NUMBERS = re.compile(r"(?:[-+.,;\d\seE]|nan|inf)*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Inputs:
     """Vectors `(rows, width)` and the data of each row; None for what was not given.
 
-    `files` holds the given paths, and `contents` the size and time of change of each, by the name of the argument.
+    Texts that a sentence model is to encode are in place of the vectors until `encoded`. `files` holds the given
+    paths, and `contents` the size and time of change of each, by the name of the argument.
     """
 
     vectors: Any
@@ -41,6 +46,16 @@ class Inputs:
     files: dict[str, str | None]
     contents: dict[str, str]
 
+    def encoded(self, model: SentenceModel | None, progress: bool = True) -> "Inputs":
+        """Return the inputs with vectors in place of texts."""
+        if model is None or not isinstance(self.vectors, list):
+            return self
+        vectors, pairs = (
+            None if texts is None else _checked(str(self.files[name]), model.encode_once(texts, progress))
+            for name, texts in (("vectors", self.vectors), ("pairs", self.pairs))
+        )
+        return dataclasses.replace(self, vectors=vectors, pairs=pairs)
+
 
 def open_inputs(
     vectors: str,
@@ -51,17 +66,29 @@ def open_inputs(
     media: str | None = None,
     progress: bool = True,
     with_ids: bool = True,
+    model: SentenceModel | None = None,
 ) -> Inputs:
-    """Open and check all input. Without `ids`, those in a CSV file of vectors are read, if `with_ids` is set."""
-    X = checked_vectors(vectors, progress)
-    Y = None if pairs is None else checked_vectors(pairs, progress)
-    if Y is not None and Y.shape != X.shape:
-        raise InputError(f"{pairs} holds vectors of shape {Y.shape}, expected {X.shape}, as in {vectors}")
+    """Open and check all input. Without `ids`, those in a CSV file of vectors are read, if `with_ids` is set.
+
+    With a sentence model, `vectors` and `pairs` may hold texts, which are shown unless there are other `texts`.
+    """
+    X = _opened(vectors, model, progress)
+    Y = None if pairs is None else _opened(pairs, model, progress)
+    if Y is not None and _shape(Y) != _shape(X):
+        raise InputError(f"{pairs} has the shape {_shape(Y)}, expected {_shape(X)}, as in {vectors}")
     numbers, names = (None, ()) if labels is None else label_numbers(read_column(labels, len(X), vectors), labels)
     known_at = ids_within(vectors) if ids is None and with_ids else ids
     known = None if known_at is None else _ids(known_at, read_column(known_at, len(X), vectors, as_text=True))
-    shown = None if texts is None else [_text(v) for v in read_column(texts, len(X), vectors, as_text=True)]
+    shown = X if isinstance(X, list) else None
+    if texts is not None:
+        shown = [_text(value) for value in read_column(texts, len(X), vectors, as_text=True)]
+    pictures = None if media is None else _pictures(media, len(X), known, vectors, progress)
     given = {"vectors": vectors, "pairs": pairs, "labels": labels, "ids": ids, "texts": texts, "media": media}
+    contents = {name: _version(path) for name, path in given.items() if path is not None}
+    if model is not None and isinstance(X, list):
+        with progress_bar(progress) as bar:
+            bar.add_task(f"loading {model.name}", total=None)
+            given["sentence_model"], contents["sentence_model"] = model.name, model.digest
     return Inputs(
         X,
         Y,
@@ -69,10 +96,41 @@ def open_inputs(
         names,
         known,
         shown,
-        None if media is None else _pictures(media, len(X), known, vectors, progress),
+        pictures,
         given,
-        {name: _version(path) for name, path in given.items() if path is not None},
+        contents,
     )
+
+
+def _opened(given: str, model: SentenceModel | None, progress: bool) -> Any:
+    """Open a file of vectors, or read the texts that a sentence model is to encode, as a list."""
+    try:
+        vectors = open_vectors(given, progress)
+    except InputError:
+        if (texts := _texts_in(given, is_expected=model is not None)) is None:
+            raise
+        if model is None:
+            found = f"{given} holds text, expected numbers"
+            raise InputError(f"{found}; to encode texts add --sentence-model NAME") from None
+        return texts
+    return _checked(given, vectors)
+
+
+def _shape(opened: Any) -> tuple[int, ...]:
+    return (len(opened),) if isinstance(opened, list) else tuple(opened.shape)
+
+
+def _texts_in(given: str, is_expected: bool) -> list[str] | None:
+    """Read a column of texts; if it holds something else, that is an error or None."""
+    try:
+        values = read_column(given)
+        if not any(isinstance(value, str) and not _NUMBERS.fullmatch(value) for value in values):
+            raise InputError(f"{given} holds no words, expected texts, or a file of vectors")
+    except InputError:
+        if is_expected:
+            raise
+        return None
+    return [_text(value) for value in values]
 
 
 def checked_vectors(given: str, progress: bool = True) -> Any:
@@ -81,7 +139,10 @@ def checked_vectors(given: str, progress: bool = True) -> Any:
     Raises:
         InputError: naming the first row that contains NaN or infinity, or only zeros.
     """
-    vectors = open_vectors(given, progress)
+    return _checked(given, open_vectors(given, progress))
+
+
+def _checked(given: str, vectors: Any) -> Any:
     cpu = torch.device("cpu")
     first, is_one_direction = Rows(vectors[:1], device=cpu).take(torch.tensor([0]))[0], True
     least, most = np.full(vectors.shape[1], np.inf), np.full(vectors.shape[1], -np.inf)

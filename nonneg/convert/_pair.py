@@ -31,7 +31,7 @@ class NonNegativePair(HeadsEstimator):
         max_active: maximum number of active features per sample; None for no limit.
         temperature: temperature of the similarities; None chooses it from the data, as in `NonNegativeEmbedding`.
         positive_share: weight of the pairs, relative to the neighbourhoods within each modality, from 0 to 1.
-        noise: size of the noise that codes must be robust to, relative to the vectors' spread.
+        noise: size of the noise added while fitting, relative to the vectors' spread.
         max_iter: number of steps, one batch each.
         batch_size: pairs per step.
         learning_rate: learning rate of Adam.

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,13 @@ from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._fit import Fit, memory_errors_as_input_errors
 from nonneg.convert._inputs import Inputs, open_inputs, warn
 from nonneg.convert._store import as_json
+from nonneg.convert._text_vectors import SentenceModel
 from nonneg.devices import choose_device
 from nonneg.durable import os_errors_as_input_errors, read_errors_as_input_errors, write_atomically
 from nonneg.errors import InputError
 from nonneg.features import Features, check_writable, is_features
 from nonneg.labels import UNLABELLED
-from nonneg.naming import save_suggestions
+from nonneg.naming import NamingTask, save_suggestions
 from nonneg.progress import progress_bar
 from nonneg.runs import RunFolder, RunFormat
 from nonneg.tables import split_name
@@ -62,25 +63,29 @@ def convert_file(
     sentence_model: str | None = None,
     embedding: NonNegativeEmbedding | None = None,
     classify: bool = False,
+    namer: Callable[[NamingTask], str] | None = None,
     overwrite: bool = False,
     progress: bool = True,
 ) -> Converted:
-    """Fit a `NonNegativeEmbedding` on a file of vectors; write a run, and the `Features` of the vectors next to it.
+    """Fit a `NonNegativeEmbedding` on a file of vectors or texts; write a run, and their `Features` next to it.
 
     The same call resumes an interrupted run, on the same device or on another one.
 
     Args:
         vectors: a .npy, .npz, .safetensors, .parquet, .arrow, .feather or .csv file; `file.npz:name` names an array.
+            With `sentence_model` also texts: the lines of a .txt file, or a column, such as `file.csv:text`.
         out: the run's folder; `runs/` and the file's name by default. The features are written to `NAME.features`.
         pairs: vectors of the same shape: row i of both are two views of the same thing.
         labels: one label per row; saved with the features, and used as positives if the embedding is supervised.
         ids: one id per row, all different.
-        texts: one text per row, for display.
+        texts: one text per row, for display; by default those that are encoded.
         media: a folder of images, for display: named by the ids, or one per row in the order of their names.
         label_names: the names of the labels, in their sorted order (0, 1, 2, …).
-        sentence_model: the sentence model that made the vectors; it is recorded, so that new texts can be encoded.
+        sentence_model: the sentence model that encodes the texts or made the vectors; it is recorded, so that new texts
+            can be encoded.
         embedding: how to convert; default parameters if omitted.
         classify: also fit a `NonNegativeClassifier` on the codes and labels, and write it to `classifier` in the run.
+        namer: names the features from their texts, as for `nonneg.naming.suggest_names`.
         overwrite: replace an earlier run when the fit begins, and its features once the new ones are complete.
         progress: show progress bars on standard error.
     """
@@ -90,33 +95,36 @@ def convert_file(
     out = _run_folder(vectors, out)
     features = out.with_name(f"{out.name}.features")
     _check_labels_given(labels, supervised=embedding.supervised, classify=classify)
-    given = _with_label_names(
-        open_inputs(vectors, pairs, labels, ids, texts, media, progress), label_names, labels, 2 if classify else 0
-    )
+    model = None if sentence_model is None else SentenceModel(sentence_model, embedding.device)
+    given = open_inputs(vectors, pairs, labels, ids, texts, media, progress, model=model)
+    given = _with_label_names(given, label_names, labels, 2 if classify else 0)
     with RunFolder(out, _FORMAT, _settings(given, embedding), overwrite) as run, memory_errors_as_input_errors(config):
         overwrite = overwrite or (run.resumes and _is_of_run(features, out.name))
         check_writable(features, overwrite)
+        given = given.encoded(model, progress)
         fit = embedding.begin(given.vectors, given.labels, pairs=given.pairs)  # the last of the checks
         run.claim(fit.device)
         _fit(run, fit, embedding.max_iter, progress)
         embedding.finish(fit)
         kept = embedding.score(given.vectors)
         embedded = _embedded(embedding, given, vectors, out, sentence_model)
-        names = _save_named(embedded, features, overwrite, progress and given.texts is not None)
+        named = _save_named(embedded, features, overwrite, namer, progress and given.texts is not None)
         if classify:
-            _classify(embedding, given, names).save_pretrained(out / _CLASSIFIER)
+            _classify(embedding, given, named).save_pretrained(out / _CLASSIFIER)
         embedding.save_pretrained(run.model, {"neighbours kept of 10": kept})  # last: this completes the run
         with os_errors_as_input_errors(out):
             (out / _CHECKPOINT).unlink(missing_ok=True)
     return Converted(out, features, embedding, kept)
 
 
-def _save_named(embedded: Features, folder: Path, overwrite: bool, progress: bool) -> dict[int, str]:
-    """Save the features, and the names that their texts suggest; return these."""
+def _save_named(
+    embedded: Features, folder: Path, overwrite: bool, namer: Callable[[NamingTask], str] | None, progress: bool
+) -> Features:
+    """Save the features, and the names that their texts suggest; return the features with these names."""
     embedded.save(folder, overwrite=overwrite)
     with progress_bar(progress) as bar:
         bar.add_task("naming", total=None)
-        return {feature: found.name for feature, found in save_suggestions(embedded, folder).items()}
+        return embedded.with_suggestions(save_suggestions(embedded, folder, namer=namer))
 
 
 def _check_labels_given(labels: str | None, **uses: bool) -> None:
@@ -213,16 +221,14 @@ def _embedded(
     )
 
 
-def _classify(embedding: NonNegativeEmbedding, given: Inputs, names: dict[int, str]) -> NonNegativeClassifier:
+def _classify(embedding: NonNegativeEmbedding, given: Inputs, features: Features) -> NonNegativeClassifier:
     labels = np.asarray(given.labels)
     is_known = labels != UNLABELLED
     labelled = given.vectors if is_known.all() else np.asarray(given.vectors)[is_known]
     known: npt.NDArray[Any] = labels[is_known]
     if not all(name.isdecimal() for name in given.label_names):
         known = np.array(given.label_names)[known]  # explanations then name the classes
-    classifier = NonNegativeClassifier.on(embedding, labelled, known)
-    classifier.feature_names = names or None
-    return classifier
+    return NonNegativeClassifier.on(embedding, labelled, known).with_names_of(features)
 
 
 def _is_of_run(features: Path, run: str) -> bool:

@@ -85,6 +85,9 @@ def load(path: str | Path, *, encoder: nn.Module | None = None, modality: type[M
         modality: the class of the run's modality, if it is not registered.
     """
     content, weights = _described(path)
+    if str(content.get("nonneg")).startswith("NonNegative"):
+        found = f"{path} is a run of nonneg convert, expected one of nonneg train"
+        raise InputError(f"{found}; to encode new vectors use {content['nonneg']}.from_pretrained")
     try:
         config, backbone = from_json(content, modality)
     except InputError as error:

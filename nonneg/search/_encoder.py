@@ -12,9 +12,7 @@ import scipy.sparse as sp
 
 from nonneg.durable import read_errors_as_input_errors, read_object
 from nonneg.errors import InputError
-from nonneg.extras import import_extra
 from nonneg.features import Features
-from nonneg.messages import one_line
 from nonneg.tables import open_vectors
 
 
@@ -185,7 +183,7 @@ class Encoder:
             if self._is_trained:
                 codes = self._model.embed(list(texts), self._features.layer, media=False, side=self._side).codes
             else:
-                codes = self._model.encode(self._sentence_vectors(texts))
+                codes = self._model.encode(self._sentences.encode(texts))
         return sp.csr_array(select_columns(codes, self._features, self.run))
 
     def _trained_codes(self, sample: Any) -> Any:
@@ -197,7 +195,7 @@ class Encoder:
         return self._model.embed(source, self._features.layer, media=False).codes
 
     def _converted_codes(self, sample: Any) -> Any:
-        vector = self._sentence_vectors([sample]) if self.kind == "text" else _vector(sample)
+        vector = self._sentences.encode([sample]) if self.kind == "text" else _vector(sample)
         if vector.shape[1] != self._model.n_features_in_:
             found = f"the {self.kind} has {vector.shape[1]} numbers"
             raise InputError(f"{found}, expected {self._model.n_features_in_}, as {self.run} was fitted on")
@@ -213,19 +211,11 @@ class Encoder:
 
         return NonNegativeEmbedding.from_pretrained(self.run)
 
-    def _sentence_vectors(self, texts: Sequence[str]) -> Any:
-        try:
-            return np.asarray(self._sentences.encode(list(texts), show_progress_bar=False), np.float32)
-        except InputError:
-            raise
-        except Exception as error:  # files, the network and the model each raise their own family of errors
-            raise InputError(f"sentence model {self._sentence_model!r} cannot be used: {one_line(error)}") from error
-
     @cached_property
     def _sentences(self) -> Any:
-        library = import_extra("sentence_transformers", str(self._sentence_model), extra="sentence")
-        offline = {} if self._may_download else {"local_files_only": True}
-        return library.SentenceTransformer(self._sentence_model, **offline)
+        from nonneg.convert import SentenceModel
+
+        return SentenceModel(str(self._sentence_model), may_download=self._may_download)
 
 
 def _description(run: str | Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import nonneg
 from nonneg import Features, InputError
 from nonneg.convert import NonNegativeEmbedding, convert_file
 from nonneg.convert._inputs import checked_vectors, open_inputs
@@ -305,12 +306,34 @@ def test_names_of_labels_and_features_reach_the_classifier_and_people_may_change
     assert why.label in names
     first = why.contributions[0]
     assert first.name == features.titles[first.feature]
+    assert first.is_guess == features.suggestions[first.feature].is_guess
     journal(made.features).record({first.feature: "mine"})
     again = NonNegativeClassifier.from_pretrained(made.run)
     assert again.explain(x[0]).contributions[0].name == "mine"
     labels = np.array(names)[kinds]
     seen, new = again.what_if(x, labels), again.what_if(-x, labels)
     assert seen.fitted == seen.rows == len(x) and "fit" in str(seen) and new.fitted == 0
+
+
+def test_features_are_named_by_a_namer_of_ones_own(files):
+    (files / "words.txt").write_text("\n".join(["ants and bees", "cats and dogs", "eels and foxes"] * 100))
+    made = convert_file(
+        f"{files}/v.npz:x",
+        files / "run",
+        texts=f"{files}/words.txt",
+        namer=lambda task: f"name {task.feature}",
+        embedding=small(),
+        progress=False,
+    )
+    found = Features.load(made.features).suggestions
+    assert found and all(suggestion.name == f"name {feature}" for feature, suggestion in found.items())
+
+
+def test_a_conversion_is_not_loaded_as_a_trained_run(files):
+    made = convert_file(f"{files}/v.npz:x", files / "run", embedding=small(), progress=False)
+    for path in (made.run, made.run / "model"):
+        with pytest.raises(InputError, match=r"is a run of nonneg convert, .*NonNegativeEmbedding\.from_pretrained"):
+            nonneg.load(path)
 
 
 def test_label_names_must_match_the_labels(files):

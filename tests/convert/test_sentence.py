@@ -11,33 +11,7 @@ import torch
 
 from nonneg import InputError
 from nonneg.convert import NonNegativeEmbedding, NonNegativeHead
-
-NOUNS = ["cat", "dog", "ball", "game", "market", "share", "price", "rocket", "moon"]
-VERBS = ["plays", "rises", "falls", "lands", "sleeps"]
-TEXTS = [f"the {noun} {verb}" for noun in NOUNS for verb in VERBS]
-WIDTH = 32
-
-
-@pytest.fixture(scope="module")
-def st():
-    return pytest.importorskip("sentence_transformers", exc_type=ImportError)
-
-
-@pytest.fixture(scope="module")
-def parts(st, tmp_path_factory):
-    """A transformer with random weights, and mean pooling."""
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-    from transformers import BertConfig, BertModel, BertTokenizerFast
-
-    folder = tmp_path_factory.mktemp("bert")
-    vocabulary = {
-        word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", *NOUNS, *VERBS])
-    }
-    BertTokenizerFast(vocab=vocabulary).save_pretrained(folder)
-    torch.manual_seed(0)
-    shape = {"hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
-    BertModel(BertConfig(vocab_size=len(vocabulary), max_position_embeddings=16, **shape)).save_pretrained(folder)
-    return [Transformer(str(folder)), Pooling(WIDTH, pooling_mode="mean")]
+from tests.convert.conftest import TEXTS, WIDTH
 
 
 @pytest.fixture(scope="module")

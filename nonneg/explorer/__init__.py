@@ -8,9 +8,9 @@ with needs_extra("page", "the page"):  # checked before anything else is importe
     import uvicorn  # noqa: F401
 
 from nonneg.explorer._explorer import Explorer
-from nonneg.explorer._export import export
+from nonneg.explorer._export import export, needs_server
 from nonneg.explorer._open import open_explorer
 from nonneg.explorer._serve import Page, explore
 from nonneg.explorer._server import build_app
 
-__all__ = ["Explorer", "Page", "build_app", "explore", "export", "open_explorer"]
+__all__ = ["Explorer", "Page", "build_app", "explore", "export", "needs_server", "open_explorer"]

@@ -38,9 +38,9 @@ _DIGITS = 4
 _SINGLE = 20_000_000  # bytes up to which index.html holds everything
 _MAPPED, _COLOURED = 100_000, 2_000  # samples up to which a copy has a map, and colours it by each feature
 # Shown until the scripts run, which browsers do not load from a file.
-_NEEDS_SERVER = """<p><b>This copy is too large for a single file and needs a web server.</b></p>
-<p>In a terminal, run <code>python -m http.server -d FOLDER</code> with the folder of this file, then open
-<a href="http://localhost:8000">http://localhost:8000</a>. Any other web server works as well.</p>"""
+_NEEDS_SERVER = """<p>If nothing appears here, this copy needs a web server: in a terminal, run
+<code>python -m http.server -d FOLDER</code> with the folder of this file, then open
+<a href="http://localhost:8000">http://localhost:8000</a>.</p>"""
 # Replaces the headers of our server, which a static server does not send.
 _POLICY = (
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'self'; img-src 'self' blob:;"
@@ -88,6 +88,11 @@ def export(
             for part in sorted(Path(made).iterdir(), key=lambda part: part.name == _PAGE):  # index.html last
                 part.rename(folder / part.name)
     return folder
+
+
+def needs_server(folder: str | Path) -> bool:
+    """Return whether a copy is too large for one file, so that browsers show it only through a web server."""
+    return _NEEDS_SERVER in (Path(folder) / _PAGE).read_text("utf-8")
 
 
 def _remove_leftovers(folder: Path) -> None:

@@ -11,7 +11,7 @@ _MOST_FEATURES = 5_000  # above this, the distances of all pairs take too much m
 _SHARED_WORD = 0.2  # a word that two names share counts like this cosine
 _LEAST_SIMILARITY = 0.3  # of features in one family, on average
 _WORDS = 2  # in the name of a family
-_HINTS = ("mostly", "often")  # words of titles that come from labels: "mostly ship"
+_HINTS = ("mostly", "often", "label")  # words of titles that come from labels: "mostly ship", "mostly label 3"
 
 
 def families(products: Array, live: Array, hints: Mapping[int, str]) -> list[tuple[int, ...]]:

@@ -139,7 +139,9 @@ class FeatureSet:
         overall = self.labels.totals[label] / self.labels.totals.sum()
         if share < _OFTEN or share < _STANDS_OUT * overall:
             return None
-        return f"{'mostly' if share >= _MOSTLY else 'often'} {self.labels.names[label]}"
+        name = self.labels.names[label]
+        word = "label " if name.lstrip("-").isdecimal() else ""  # a bare number means nothing in a title
+        return f"{'mostly' if share >= _MOSTLY else 'often'} {word}{name}"
 
     def row(self, feature: int) -> FeatureRow:
         """A feature's row in the table."""

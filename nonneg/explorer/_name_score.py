@@ -65,7 +65,7 @@ def _criteria(features: FeatureSet, name: str, active: Array, inactive: Array) -
             return reader.fits(name, reader.texts([text or "" for text in texts.take(rows).to_pylist()]))
 
         if reader.name(name) is not None:
-            found.append(("the words of the name, and words that occur with them,", fits))
+            found.append(("the words of the name and words that occur with them", fits))
     if features.features.labels is None:
         return found
     labels = np.asarray(features.features.labels)

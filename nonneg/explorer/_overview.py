@@ -1,6 +1,7 @@
 """The overview page: a summary of each set of features, with one sample as an example."""
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 import numpy as np
@@ -70,11 +71,16 @@ def _summary(features: FeatureSet, row: int, can_name: bool) -> SetOverview:
 def _source(features: FeatureSet) -> str:
     """Which model and data the features come from, as far as they record it."""
     known = features.features.provenance
-    model, data = known.get("sentence_model") or known.get("run") or known.get("model"), known.get("source")
-    data = data if data is not None else known.get("data")
-    data = data.replace("\\", "/").rpartition("/")[2] if isinstance(data, str) else data
-    parts = [f"model {model}" if isinstance(model, str) else "", f"data {data}" if isinstance(data, str) else ""]
-    return ", ".join(part for part in parts if part)
+    model, data = known.get("sentence_model") or known.get("model"), known.get("source", known.get("data"))
+    model = model.get("encoder") if isinstance(model, dict) else model
+    parts = {"model": model, "data": data}
+    return ", ".join(f"{name} {_last_part(part)}" for name, part in parts.items() if isinstance(part, str) and part)
+
+
+def _last_part(name: str) -> str:
+    """The name of a file without its folders if it is an absolute path, which would say where its owner keeps it."""
+    is_absolute = any(kind(name).is_absolute() for kind in (PurePosixPath, PureWindowsPath))
+    return PureWindowsPath(name).name if is_absolute else name  # it reads both kinds of paths
 
 
 def _example(features: FeatureSet) -> int:

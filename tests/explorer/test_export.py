@@ -84,6 +84,17 @@ def test_a_copy_works_in_a_subfolder(digits, static, visit, tmp_path):
     assert page.locator("tbody tr").count() == 4
 
 
+def test_a_large_copy_says_how_to_serve_it_if_it_is_opened_as_a_file(static, visit, chromium, tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 420, 420, 3), np.uint8)  # 21 MB that cannot be compressed
+    site = export(Features(np.ones((40, 2), np.float32), pixels=pixels), out=tmp_path / "site", progress=False)
+    page = chromium.new_page()
+    page.goto((site / "index.html").as_uri())
+    assert page.locator("main").inner_text().startswith("If nothing appears here")
+    assert "python -m http.server" in page.locator("main code").inner_text()
+    page.close()
+    assert "http.server" not in visit(static(site)).locator("main").inner_text()
+
+
 def test_hostile_strings_are_shown_as_text_in_a_copy(hostile, static, visit, tmp_path):
     site = export(hostile, out=tmp_path / "site", progress=False)
     assert (site / "index.html").read_text("utf-8").lower().count(

@@ -17,6 +17,7 @@ from nonneg.explorer._families import families
 from nonneg.explorer._range import Range
 from nonneg.explorer._requests import NewName
 from nonneg.features import journal, read_map
+from tests.explorer.conftest import settled
 
 
 def encode_png(pixels):
@@ -128,6 +129,12 @@ def test_the_map_is_painted_filtered_and_leads_to_samples(topics, serve, visit):
     page.wait_for_url(re.compile("/sample/"))
 
 
+def test_the_map_speaks_of_the_gestures_that_the_device_has(topics, serve, visit):
+    address = serve(topics) + "/map"
+    for device, gesture in (({"has_touch": True, "is_mobile": True}, "pinch to zoom"), ({}, "scroll to zoom")):
+        visit(address, **device).get_by_text(gesture).wait_for()
+
+
 def test_the_most_common_labels_have_colours(topics, serve, visit):
     labels = np.minimum(np.arange(180), 12)
     many = Features(topics.codes, labels=labels, label_names=[f"label {number}." for number in range(13)])
@@ -175,6 +182,26 @@ def test_a_photograph_is_out_of_range_for_digits_and_digits_are_not(digits):
     assert explorer.encode(0, photograph()).warning
     warned = [explorer.encode(0, features.media(row)).warning for row in range(0, 200, 5)]
     assert sum(warning is not None for warning in warned) <= 2  # about 1%, by definition
+
+
+def test_a_copy_of_images_opens_from_a_file_without_errors(visit, tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 8, 8, 3), np.uint8)
+    codes = np.eye(3, dtype=np.float32)[np.arange(30) % 3]
+    site = export(Features(codes, labels=np.arange(30) % 3, pixels=pixels), out=tmp_path / "site", progress=False)
+    alone = tmp_path / "alone.html"
+    alone.write_bytes((site / "index.html").read_bytes())
+    page = visit(alone.as_uri())
+    told = []
+    page.on("console", lambda message: told.append(message.text) if message.type in ("error", "warning") else None)
+    for place in ("", "features", "feature/1", "sample/4", "map"):
+        page.goto(f"{alone.as_uri()}#/{place}")
+        page.reload()
+        settled(page)
+    page.locator("canvas[data-painted]").wait_for()
+    page.goto(f"{alone.as_uri()}#/feature/1")
+    page.locator(".tiles img").first.wait_for()
+    assert page.locator(".tiles img").first.evaluate("image => image.naturalWidth") == 8
+    assert not told
 
 
 def test_a_small_copy_opens_from_a_file_without_a_server(topics, visit, tmp_path):

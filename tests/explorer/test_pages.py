@@ -4,12 +4,36 @@ import re
 from urllib.parse import urlsplit
 
 import numpy as np
+import pytest
 
-from nonneg import Features
+from nonneg import Features, NonNegativeEmbedding
+from nonneg.convert import convert_file
+from nonneg.features import Suggestion, journal, write_suggestions
 from tests.explorer.conftest import HOSTILE, most_active, settled
 
 PHONE = {"viewport": {"width": 390, "height": 844}}
 PAGES = ("/", "/features", "/feature/{feature}", "/sample/5", "/compose?f={feature}:1", "/compare", "/reference")
+
+
+TOPICS = (
+    ("goal", "match", "team", "coach"),
+    ("market", "price", "stock", "bank"),
+    ("rain", "wind", "storm", "cloud"),
+)
+
+
+@pytest.fixture(scope="module")
+def topics(tmp_path_factory):
+    """A conversion of vectors of texts about three topics, with numbered labels and a glass-box classifier."""
+    folder = tmp_path_factory.mktemp("topics")
+    generator = np.random.default_rng(0)
+    topic = np.arange(150) % 3
+    vectors = generator.normal(size=(3, 12))[topic] + 0.3 * generator.normal(size=(150, 12))
+    np.savez(folder / "v.npz", x=vectors.astype(np.float32), topic=topic)
+    (folder / "t.txt").write_text("\n".join(" ".join(generator.permutation(TOPICS[number])) for number in topic))
+    embedding = NonNegativeEmbedding(12, 4, max_iter=60, batch_size=64, random_state=0)
+    options = {"labels": f"{folder}/v.npz:topic", "texts": f"{folder}/t.txt", "classify": True, "progress": False}
+    return convert_file(f"{folder}/v.npz:x", folder / "run", embedding=embedding, **options).run
 
 
 def numbers(page, column: int) -> list[float]:
@@ -28,6 +52,63 @@ def test_every_page_has_a_heading_and_fits_desktop_and_phone(own_digits, serve, 
         for size in ({"width": 1280, "height": 900}, PHONE["viewport"]):
             page.set_viewport_size(size)
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+
+
+def test_every_page_says_what_is_open(own_digits, topics, serve, visit):
+    address = serve(own_digits / "cl", own_digits / "ncl")
+    page = visit(address)
+    for path in PAGES:
+        page.goto(address + path.format(feature=3) + ("&" if "?" in path else "?") + "set=1")
+        settled(page)
+        title = page.locator("#header .project").inner_text()
+        assert title.startswith("cl and ncl") and "data digits/test" in title, path
+    assert visit(serve(topics)).locator("#header .project").inner_text() == "run · data v.npz:x"
+
+
+def test_the_prediction_is_beside_the_features_and_visible_at_once(topics, serve, visit):
+    page = visit(serve(topics) + "/sample/4", viewport={"width": 1400, "height": 900})
+    settled(page)
+    prediction, features = page.locator(".prediction"), page.locator(".parts")
+    box, other = prediction.bounding_box(), features.bounding_box()
+    assert box["x"] + box["width"] <= other["x"] and box["y"] + box["height"] <= 900
+    assert "Label 1" in prediction.inner_text()
+    assert "the prediction and the neighbours" in page.locator("main").inner_text()
+    page.set_viewport_size(PHONE["viewport"])
+    box, other = prediction.bounding_box(), features.bounding_box()
+    assert box["y"] + box["height"] <= other["y"]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_numbered_labels_are_called_labels(topics, serve, visit):
+    address = serve(topics)
+    page = visit(address + "/sample/4")
+    assert page.locator("h1").inner_text() == "Label 1"
+    page.goto(address + "/feature/0")
+    settled(page)
+    assert re.search(r"have the label\s\d", page.locator("main").inner_text())
+    page.goto(address + "/map")
+    page.locator(".legend", has_text="Label 2").wait_for()
+    bare = Features(np.eye(2, dtype=np.float32)[np.arange(20) % 2], labels=np.arange(20) % 2)
+    page = visit(serve(bare) + "/feature/1")
+    assert page.locator("h1").inner_text() == "Mostly label 1"
+
+
+def test_suggested_names_have_a_score_in_the_table_and_guesses_are_marked_in_lists(serve, visit, tmp_path):
+    codes = np.eye(2, dtype=np.float32)[np.arange(40) % 2]
+    folder = Features(codes, texts=[f"text {row}" for row in range(40)], names={0: "by a person"}).save(tmp_path / "x")
+    found = {feature: Suggestion("some words", 0.65, 10) for feature in range(2)}
+    write_suggestions(folder, journal(folder).codes, found)
+    address = serve(folder)
+    page = visit(address + "/features")
+    column = page.locator("thead th").all_inner_texts().index("Name score")
+    row = {name: page.locator("tbody tr", has_text=name) for name in ("by a person", "some words")}
+    cell = f"td:nth-of-type({column})"
+    assert [row[name].locator(cell).inner_text() for name in row] == ["–", "0.65"]
+    page.locator("#find").fill("some")
+    page.get_by_role("option", name=re.compile("some words feature 1, guess")).wait_for()
+    page.goto(address + "/compose")
+    page.locator(".examples a", has_text="some words guess").wait_for()
+    assert page.locator(".examples a", has_text="by a person").inner_text() == "by a person"
 
 
 def test_a_page_that_cannot_be_shown_keeps_the_way_to_the_others(ncl, serve, visit):
@@ -97,7 +178,8 @@ def test_the_slash_key_searches_features(ncl, serve, visit):
     page.keyboard.type(str(feature))
     page.keyboard.press("Enter")
     page.locator("table.features").wait_for()
-    assert f"q={feature}" in page.url
+    assert page.evaluate("getComputedStyle(document.getElementById('main')).outlineStyle") == "none"
+    assert page.evaluate("document.activeElement.id") == "main" and f"q={feature}" in page.url
     assert all(str(feature) in text for text in page.locator("tbody th").all_inner_texts())
 
 
@@ -210,13 +292,8 @@ def test_two_sets_are_compared_at_the_chosen_similarity(own_digits, serve, visit
 
 def test_texts_are_shown_with_distinctive_words_and_similar_texts(serve, visit):
     generator = np.random.default_rng(0)
-    topics = [
-        ["goal", "match", "team", "coach"],
-        ["market", "price", "stock", "bank"],
-        ["rain", "wind", "storm", "cloud"],
-    ]
     topic = np.arange(300) % 3
-    texts = [" ".join(generator.permutation(topics[number])) for number in topic]
+    texts = [", ".join(generator.permutation(TOPICS[number])) for number in topic]  # with commas they are no phrases
     codes = np.eye(3, dtype=np.float32)[topic] * generator.uniform(0.5, 1.5, (300, 1)).astype(np.float32)
     page = visit(serve(Features(codes, labels=topic, texts=texts)))
     page.locator("h1", has_text="3 features of 300 texts").wait_for()

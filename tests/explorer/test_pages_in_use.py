@@ -139,6 +139,15 @@ def test_search_with_a_feature_and_with_a_sample(ncl, serve, visit):
     assert "like=5" in page.url and page.locator(".found a").count() == 24
 
 
+def test_an_example_image_can_be_tried(own_digits, serve, visit):
+    page = visit(serve(own_digits / "ncl") + "/try")
+    example = page.get_by_role("button", name=re.compile("^Try image")).first
+    row = example.locator("img").get_attribute("src").split("/")[-1].split("?")[0]
+    example.click()
+    page.get_by_text("Most similar").wait_for()
+    assert page.locator(".found a").first.get_attribute("href") == f"/sample/{row}"
+
+
 def test_a_new_image_is_encoded(own_digits, serve, visit, tmp_path):
     features = Features.load(own_digits / "ncl.features")
     (tmp_path / "mine.png").write_bytes(features.media(8) or b"")

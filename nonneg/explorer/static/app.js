@@ -36,6 +36,15 @@ const main = document.getElementById("main");
 let latest = 0; // number of the latest call of draw
 let projectName = "";
 
+/** What is open: the names of the sets, with the model and the data of each as far as they are known. */
+function project({ sets }) {
+  const shared = sets.every((each) => each.source === sets[0].source);
+  const about = (source) => source && element("span", { class: "soft" }, " · ", dataText(source));
+  return element("p", { class: "project clamped" }, sets.map((each, place) => [
+    place ? " and " : "", element("a", { href: href("/", forSet(place)), class: "name" }, dataText(each.name)), !shared && about(each.source),
+  ]), shared && about(sets[0].source));
+}
+
 function header(overview) {
   const { path } = here();
   const set = Object.hasOwn(overview.sets, setNumber()) ? setNumber() : 0;
@@ -50,13 +59,14 @@ function header(overview) {
     pages.push(["/try", overview.sets.some(findsByWords) ? "Search" : "Try", path === "/try"]);
   }
   document.getElementById("header").replaceChildren(
+    project(overview),
     element("nav", { class: "places", "aria-label": "Pages" }, pages.map((page) => link(...page))),
     finder(/^\/(features|samples)$/.test(path) ? here().parameters.get("q") || "" : ""),
   );
   document.getElementById("footer").replaceChildren(
     isStatic
       ? dataText(`Static copy. ${overview.note || ""}`)
-      : element("span", {}, "Keyboard: / to search, j and k to move. ", element("a", { href: href("/reference") }, "API"), " · ",
+      : element("span", {}, element("span", { class: "keys" }, "Keyboard: / to search, j and k to move. "), element("a", { href: href("/reference") }, "API"), " · ",
         element("button", { type: "button", class: "link", onclick: showTour }, "Tour")),
   );
 }

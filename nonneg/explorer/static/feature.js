@@ -37,10 +37,10 @@ function signedTitle({ low, high }, place, bands) {
 /** A sentence about the most common label of the active samples. */
 function mostCommonLabel({ row, labelled = row.active }) {
   const label = [dataText(row.label, { class: "name" }), "."];
-  if (labelled === row.active) return [`${percent(row.consistency)} of them are labelled `, label];
+  if (labelled === row.active) return [`${percent(row.consistency)} of them have the label `, label];
   return labelled === 1
-    ? ["The only labelled one is ", label]
-    : [`Of the ${count(labelled)} labelled ones, ${percent(row.consistency)} are `, label];
+    ? ["The only labelled one has the label ", label]
+    : [`Of the ${count(labelled)} labelled ones, ${percent(row.consistency)} have the label `, label];
 }
 
 function band(set, words, { low, high, samples }, few) {
@@ -65,11 +65,11 @@ function shares(heading, words, found) {
 }
 
 function labels({ labels: found }) {
-  return shares("Labels", "Labels of its active samples. The line marks the label's share of all samples.", found);
+  return shares("Labels", "Bar: the label's share of the active samples; line: its share of all.", found);
 }
 
 function terms(set, { title: name, terms: found }) {
-  const words = `What sets its ${kind(set)} apart: the share of the active ones. The line marks the share of all ${kind(set)}.`;
+  const words = `What is more common where the feature is active. Bar: share of active ${kind(set)}; line: share of all.`;
   return shares(name[0].toUpperCase() + name.slice(1), words, found);
 }
 

@@ -8,13 +8,14 @@ import { count, counted, featureLink, kind, meter, pageNumber, pager, setChoice,
 const PAGE = 25;
 const LIMITS = { min_active: "Active on at least", max_active: "at most", min_consistency: "Same label at least" };
 const COLUMNS = [
-  { name: "name", text: "Feature", meaning: "name, or hint from the data" },
+  { name: "name", text: "Feature", meaning: "name, or suggested name" },
   { name: "frequency", text: "Active on", format: percent, meaning: "share of the samples it is active on" },
   { name: "expected_activation", text: "Strength", format: figure, meaning: "expected activation: mean value relative to the sample's length" },
   { name: "consistency", text: "Same label", format: percent, meaning: "class consistency: share of the most common label" },
   { name: "entropy", text: "Label entropy", format: figure, meaning: "entropy of its labels in nats; 0 means a single label" },
-  { name: "agreement", text: "Agreement", format: percent, meaning: "does its value on a sample tell whether it is active on the sample's partner: AUC, 50% is chance" },
-  { name: "redundancy", text: "Redundancy", format: figure, meaning: "largest absolute cosine with another feature" },
+  { name: "score", text: "Name score", format: (value) => value.toFixed(2), meaning: "how often a sample with the feature fits its suggested name better than one without it; 0.5 is chance" },
+  { name: "agreement", text: "Agreement", format: percent, meaning: "how well its value on a sample predicts that it is active on the partner (AUC; 50% is chance)" },
+  { name: "redundancy", text: "Redundancy", format: figure, meaning: "how much it repeats another feature (largest absolute cosine)" },
 ];
 
 function sorted(rows, by, down) {
@@ -109,7 +110,9 @@ function family(set, row, group, columns) {
 }
 
 export async function featuresPage({ set, overview, parameters }) {
-  const { rows, samples, families } = await askOnce(`sets/${set}/features`);
+  const table = await askOnce(`sets/${set}/features`);
+  const { samples, families } = table;
+  const rows = table.rows.map((row) => (row.name ? { ...row, score: null } : row)); // it is the suggested name's
   const columns = COLUMNS.filter(({ name }) => name === "name" || rows.some((row) => row[name] !== null));
   const requested = parameters.get("sort");
   const by = columns.some(({ name }) => name === requested) ? requested : "expected_activation";

@@ -4,7 +4,7 @@ import { go, here, href, isStatic, forSet } from "./address.js";
 import { ask, askOnce, describe } from "./api.js";
 import { announce, dataText, element, percent } from "./build.js";
 import { chooser } from "./chooser.js";
-import { count, counted, face, fullTitle, hasSamplePage, kind, setChoice, tiles, title } from "./pieces.js";
+import { count, counted, face, fullTitle, hasSamplePage, kind, labelTitle, setChoice, tiles, title } from "./pieces.js";
 import { scatter } from "./scatter.js";
 
 const HUES = 10;
@@ -50,7 +50,7 @@ function coloured(total, labels, places, strengths, chosen) {
 function legend(names, places) {
   const rest = names.length - places.size;
   return element("div", { class: "legend" }, [...places].map(([label, place]) =>
-    element("span", {}, element("i", { class: `key hue-${place}` }), dataText(names[label]))),
+    element("span", {}, element("i", { class: `key hue-${place}` }), dataText(labelTitle(names[label])))),
   rest > 0 && element("span", {}, element("i", { class: "key hue-rest" }), counted(rest, "other label")));
 }
 
@@ -92,7 +92,9 @@ export async function mapPage({ set, overview, parameters }) {
       : found.label_names.length ? legend(found.label_names, places) : "");
     const matching = chosen ? chosen.reduce((sum, is) => sum + is, 0) : total;
     note.textContent = `${counted(matching, kind(set, 1), kind(set))}${chosen ? " match" : ""}. Similar ones are close (${found.method}).`
-      + " Drag to move, scroll to zoom, hold Shift or use Lasso to select.";
+      + (matchMedia("(pointer: coarse)").matches
+        ? " Drag to move, pinch to zoom, use Lasso to select."
+        : " Drag to move, scroll to zoom, hold Shift or use Lasso to select.");
     if (hits) tell([...hits].filter(isChosen), `${count(matching)} with “${state.q}”`);
   }
 
@@ -115,7 +117,7 @@ export async function mapPage({ set, overview, parameters }) {
     const [sample] = await describe(set, [point]);
     if (!sample || point !== hovered) return;
     const box = canvas.getBoundingClientRect();
-    tip.replaceChildren(sample.label !== null ? element("b", {}, dataText(sample.label)) : "", face(set, sample, { lines: 4 }));
+    tip.replaceChildren(sample.label !== null ? element("b", {}, dataText(labelTitle(sample.label))) : "", face(set, sample, { lines: 4 }));
     tip.style.left = `${Math.min(event.clientX - box.left + 12, box.width - 230)}px`;
     tip.style.top = `${event.clientY - box.top + 12}px`;
     tip.hidden = false;

@@ -3,7 +3,7 @@
 import { isStatic } from "./address.js";
 import { send } from "./api.js";
 import { announce, dataText, element, figure } from "./build.js";
-import { encodesTexts, fullTitle } from "./pieces.js";
+import { encodesTexts, fullTitle, title } from "./pieces.js";
 
 const WEAKEST = 0.1; // share of the largest effect below which a word is not marked
 
@@ -60,7 +60,7 @@ export function markedText(set, text, parts) {
       const found = await send("POST", `sets/${set}/marks`, { text, feature: caption.feature });
       if (latest !== caption) return;
       shown.replaceChildren(...marked(text, found.words));
-      note.replaceChildren("Marked: words without which “", dataText(fullTitle(caption)), "” is weaker.");
+      note.replaceChildren("Marked: words without which “", dataText(title(caption)), "” is weaker.");
     } catch (error) {
       if (latest === caption) note.replaceChildren(error.message);
     }

@@ -10,11 +10,11 @@ function day(time) {
   return new Date(time).toLocaleDateString("en", { day: "numeric", month: "long", year: "numeric" });
 }
 
-/** A sentence about the score of a name. */
-function score(found) {
-  return found && element("p", { class: "soft clamped", "data-score": found.score },
-    "On held-out samples, ", dataText(found.criterion),
-    ` ranks an active sample above an inactive one ${percent(found.score)} of the time (chance: 50%).`);
+/** A sentence about the score of a name, and about the criterion by which it was scored if there is one. */
+function scored(set, score, criterion = null) {
+  return element("p", { class: "soft clamped", "data-score": score },
+    `Score ${score.toFixed(2)}: a held-out ${kind(set, 1)} with the feature fits this name better than one without it, ${percent(score)} of the time (chance: 50%).`,
+    criterion && [" Judged by ", dataText(criterion), "."]);
 }
 
 function pastNames(history) {
@@ -37,10 +37,9 @@ export function naming(set, page, canName, onChange) {
     place.replaceChildren(element("div", {},
       row.name && latest && element("p", { class: "soft clamped" },
         "Named by ", dataText(latest.author || "somebody"), ` on ${day(latest.time)}.`),
-      row.name && score(nameScore),
-      !row.name && row.score !== null && element("p", { class: "soft clamped" },
-        row.is_guess ? "This name is a guess. " : "This name is a suggestion. ",
-        `On held-out ${kind(set)}, it ranks an active ${kind(set, 1)} above an inactive one ${percent(row.score)} of the time (chance: 50%).`),
+      row.name && nameScore && scored(set, nameScore.score, nameScore.criterion),
+      !row.name && row.score !== null && [
+        element("p", { class: "soft" }, row.is_guess ? "This name is a guess." : "This name is a suggestion."), scored(set, row.score)],
       canName && element("button", { type: "button", onclick: () => edit(row.name || "") },
         row.name ? "Rename" : "Name this feature"),
       pastNames(history)));

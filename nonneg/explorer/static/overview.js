@@ -14,11 +14,9 @@ function lead(overview) {
   const [first, second] = sets;
   const why = same && sets.map((each) => reason(each)).find(Boolean);
   const both = same ? `Two models have encoded the same ${first.kind}.` : "The two sets of features have different samples.";
-  const heading = second
-    ? [dataText(first.name), " and ", dataText(second.name)]
-    : `${counted(first.features, "feature")} of ${count(first.samples)} ${kind(0, first.samples)}`;
+  const features = second ? `${count(first.features)} and ${counted(second.features, "feature")}` : counted(first.features, "feature");
+  const heading = second && !same ? features : `${features} of ${count(first.samples)} ${kind(0, first.samples)}`;
   return element("header", { class: "lead" },
-    !second && element("p", { class: "soft over clamped" }, dataText(first.name, { class: "name" }), first.source && [" · ", dataText(first.source)]),
     element("h1", {}, heading),
     element("p", { class: "large" },
       `A feature is a property that a model has discovered. It is active on some ${first.kind} and inactive on the`,
@@ -91,7 +89,7 @@ function figures(set, { sets }, heading) {
       slow.append(statistic(percent(found.consistency), "of a feature's active samples have the same label, on average.", chart));
     }
     if (found.sepin.length) {
-      const words = "is the information that only the best feature holds (SEPIN@1); higher is better. The curve shows"
+      const words = "is the information in the best feature that no other feature has (SEPIN@1); higher is better. The curve shows"
         + " SEPIN@k, the mean over the best k features.";
       const top = Math.max(...all.flatMap((other) => other.sepin));
       slow.append(statistic(figure(found.sepin[0]), words, curve(found.sepin_k, found.sepin, top)));

@@ -37,15 +37,44 @@ export function title(caption) {
   return caption.name || caption.hint || `feature ${caption.feature}`;
 }
 
+/** Whether a feature's title is a suggested name that is only a guess. */
+function isGuess(caption) {
+  return !caption.name && Boolean(caption.is_guess);
+}
+
+function numberOf(caption) {
+  return `feature ${caption.feature}${isGuess(caption) ? ", guess" : ""}`;
+}
+
 /** A feature's title with its number, where titles must be unique. */
 export function fullTitle(caption) {
-  return caption.name || caption.hint ? `${title(caption)}, feature ${caption.feature}` : title(caption);
+  return caption.name || caption.hint ? `${title(caption)}, ${numberOf(caption)}` : title(caption);
+}
+
+/** What is known about a suggested name, in words. */
+function nameQuality(caption) {
+  if (caption.name || (caption.score == null && !caption.is_guess)) return "";
+  return `${caption.is_guess ? "a guess" : "suggested name"}${caption.score == null ? "" : `, score ${caption.score.toFixed(2)}`}`;
+}
+
+/** A feature's title as data; names given by people are styled differently from hints, and guesses are marked. */
+export function titleText(caption) {
+  const words = nameQuality(caption);
+  return dataText(title(caption), {
+    class: `${caption.name ? "name" : "hint"}${isGuess(caption) ? " guess" : ""}`,
+    title: words ? `${title(caption)} (${words})` : title(caption),
+  });
 }
 
 /** A feature's title as data, followed by its number if the title does not say it. */
 export function titleParts(caption) {
-  const number = caption.name || caption.hint ? element("span", { class: "soft number" }, ` feature ${caption.feature}`) : "";
-  return [dataText(title(caption), { class: caption.name ? "name" : "hint" }), number];
+  const number = (caption.name || caption.hint) && element("span", { class: "soft number" }, numberOf(caption));
+  return number ? [titleText(caption), " ", number] : [titleText(caption)];
+}
+
+/** A label on its own; a bare number needs a word. */
+export function labelTitle(label) {
+  return /^-?\d+(\.\d+)?$/.test(label) ? `Label ${label}` : label;
 }
 
 /** A count with its noun. */
@@ -53,26 +82,15 @@ export function counted(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
-/** What is known about a suggested name, in words. */
-export function nameQuality({ name, score, is_guess: isGuess }) {
-  if (name || (score == null && !isGuess)) return "";
-  return `${isGuess ? "a guess" : "suggested name"}${score == null ? "" : `, score ${score.toFixed(2)}`}`;
-}
-
-/** A link to a feature; names given by people are styled differently from hints, and guesses are marked. */
+/** A link to a feature. */
 export function featureLink(set, caption, properties = {}) {
-  const guess = !caption.name && caption.is_guess;
-  const words = nameQuality(caption);
-  const inside = [dataText(title(caption), { class: `${caption.name ? "name" : "hint"}${guess ? " guess" : ""}`, title: words ? `${title(caption)} (${words})` : title(caption) })];
-  if (caption.name || caption.hint) {
-    inside.push(" ", element("span", { class: "soft number" }, `feature ${caption.feature}${guess ? ", guess" : ""}`));
-  }
+  const inside = titleParts(caption);
   if (!hasFeaturePage(set, caption.feature)) return element("span", { class: "caption" }, inside);
   return element("a", { class: "caption", href: href(`/feature/${caption.feature}`, forSet(set)), ...properties }, inside);
 }
 
 function sampleTitle(sample) {
-  return sample.label === null ? sample.id : sample.label;
+  return sample.label === null ? sample.id : labelTitle(sample.label);
 }
 
 /** Enlarge a small image without smoothing; called when its size is known. */
@@ -104,7 +122,7 @@ export function tile(set, sample, { below = null, mark = "", lines = 5 } = {}) {
   const properties = { class: `tile ${sample.has_picture ? "pictured" : "written"} ${mark}`, title: sampleTitle(sample) };
   const value = below === null && sample.strength !== null && sample.strength !== undefined;
   const inside = [face(set, sample, { lines }),
-    below ?? (value && element("span", { class: "value soft" }, sample.label !== null && dataText(sample.label), element("span", { class: "number" }, figure(sample.strength))))];
+    below ?? (value && element("span", { class: "value soft" }, sample.label !== null && dataText(labelTitle(sample.label)), element("span", { class: "number" }, figure(sample.strength))))];
   if (!hasSamplePage(set, sample.row)) return element("span", properties, inside);
   const label = `${kind(set, 1)} ${sampleTitle(sample)}`;
   return element("a", { ...properties, href: href(`/sample/${sample.row}`, forSet(set)), "aria-label": label }, inside);
@@ -225,7 +243,7 @@ export function examples(set, words, target = (feature) => href(`/feature/${feat
   if (!rows.length) return null;
   return element("div", { class: "examples" }, element("p", {}, words),
     element("div", { class: "buttons" }, rows.map((row) =>
-      element("a", { class: "button", href: target(row.feature) }, dataText(title(row))))));
+      element("a", { class: "button", href: target(row.feature) }, titleText(row), isGuess(row) && element("span", { class: "soft" }, " guess")))));
 }
 
 /** The page number in the address, limited to the existing pages. */

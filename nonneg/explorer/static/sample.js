@@ -5,7 +5,7 @@ import { ask } from "./api.js";
 import { announce, dataText, element, percent } from "./build.js";
 import { markedText } from "./marks.js";
 import {
-  bar, blocksOf, counted, face, featureLink, fullTitle, hits, keyOf, kind, placesOf, setChoice, shareOf, strip, title,
+  bar, blocksOf, counted, face, featureLink, fullTitle, hits, keyOf, kind, labelTitle, placesOf, setChoice, shareOf, strip, title,
 } from "./pieces.js";
 
 const SHOWN = 8;
@@ -63,17 +63,17 @@ function prediction(set, whole, page, off) {
   const was = whole.prediction;
   const change = was.label === label
     ? ` (${percent(was.probability)} with all features)`
-    : [" (with all features: ", dataText(was.label), ")"];
-  return element("section", {},
+    : [" (with all features: ", dataText(labelTitle(was.label)), ")"];
+  return element("section", { class: "prediction" },
     element("h2", {}, "Prediction of the glass-box classifier"),
-    element("p", { class: "change clamped" }, dataText(label), `, probability ${percent(probability)}`, off.size ? change : "", "."),
+    element("p", { class: "change clamped" }, dataText(labelTitle(label)), `, probability ${percent(probability)}`, off.size ? change : "", "."),
     element("p", { class: "soft" }, evidence.length
       ? "In this classifier, a feature only adds evidence for a class. The strongest evidence for this class:"
       : "No active feature is evidence for this class; its score is the intercept alone."),
     missing > 0 && element("p", { class: "soft" },
       `${counted(missing, "feature of the classifier is", "features of the classifier are")} not in this set and ${missing === 1 ? "counts" : "count"} as 0.`),
-    element("ul", { class: "plain" }, evidence.map(({ caption, value }) =>
-      element("li", {}, element("span", { class: "share" }, `+${value.toFixed(2)}`), " ", featureLink(set, caption)))));
+    element("ul", { class: "evidence" }, evidence.map(({ caption, value }) =>
+      element("li", {}, element("span", { class: "share" }, `+${value.toFixed(2)}`), featureLink(set, caption)))));
 }
 
 export async function samplePage({ set, overview, number, parameters }) {
@@ -98,19 +98,20 @@ export async function samplePage({ set, overview, number, parameters }) {
     element("div", { class: "head" },
       element("div", {},
         element("p", { class: "soft over clamped" }, `${one[0].toUpperCase()}${one.slice(1)} `, dataText(sample.id)),
-        element("h1", {}, dataText(sample.label ?? sample.id))),
+        element("h1", {}, dataText(sample.label === null ? sample.id : labelTitle(sample.label)))),
       setChoice(set, (other) => href(`/sample/${number}`, forSet(other)))),
     element("div", { class: "apart" },
-      element("div", { class: `whole ${sample.has_picture ? "" : "written"}` }, sample.has_picture
-        ? [face(set, sample, { large: true }), overview.sets[set].legend && element("p", { class: "soft" }, overview.sets[set].legend),
-          page.text && element("p", { class: "soft" }, dataText(page.text))]
-        : markedText(set, page.text ?? sample.id, page.text ? parts : [])),
+      element("div", {},
+        element("div", { class: `whole ${sample.has_picture ? "" : "written"}` }, sample.has_picture
+          ? [face(set, sample, { large: true }), overview.sets[set].legend && element("p", { class: "soft" }, overview.sets[set].legend),
+            page.text && element("p", { class: "soft" }, dataText(page.text))]
+          : markedText(set, page.text ?? sample.id, page.text ? parts : [])),
+        prediction(set, whole, page, off)),
       element("div", {},
         element("h2", {}, counted(parts.length, "active feature")),
         parts.length > 0 && !isStatic
-          && element("p", { class: "soft" }, "Clear a checkbox to see the neighbours without that feature."),
+          && element("p", { class: "soft" }, `Clear a checkbox to see the ${page.prediction ? "prediction and the " : ""}neighbours without that feature.`),
         parts.length ? partsOf(set, parts, off, isStatic ? null : toggle) : element("p", {}, "No feature is active."))),
-    prediction(set, whole, page, off),
     element("section", {},
       element("h2", {}, "Neighbours"),
       element("p", { class: "soft" },

@@ -21,7 +21,7 @@ export async function samplesPage({ set, overview, parameters }) {
   const address = (changes) => href("/samples", { ...Object.fromEntries(here().parameters), ...changes });
   const query = [["q", q], ["shown", SHOWN], ...(label ? [["label", label]] : [])];
   const found = q || label ? await ask(`sets/${set}/find`, query) : null;
-  const words = found && [counted(found.total, kind(set, 1), kind(set)), q && [" with “", dataText(q), "”"], label && [" labelled ", dataText(label)],
+  const words = found && [counted(found.total, kind(set, 1), kind(set)), q && [" with “", dataText(q), "”"], label && [q ? " and" : " with", " the label ", dataText(label)],
     found.total > SHOWN && `; the first ${SHOWN} are shown`, "."];
   if (words) announce(element("p", {}, words).textContent);
   const input = element("input", { type: "search", value: q, placeholder: "A word, an id or a label", "aria-label": `Find ${kind(set)}` });

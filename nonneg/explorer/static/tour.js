@@ -4,7 +4,7 @@ import { element } from "./build.js";
 
 const SEEN = "explorer-tour";
 const STEPS = [
-  ["A feature is one property", "It is active on some samples and inactive on all others. Its suggested name says what those samples have in common."],
+  ["A feature is one property", "It is active on some samples and inactive on all others. Its name, if it has one, says what those samples have in common."],
   ["Search for anything", "Type into the box at the top: it finds features by their names and samples by their words."],
   ["Open a sample", "A sample is the sum of a few features. Clear a checkbox to see what changes without that feature."],
   ["Look at everything at once", "The map shows all samples. Colour it by a feature or a label, and select a region with the lasso."],

@@ -1,10 +1,10 @@
 // The features of a new image or text. It is sent only to this server and is not stored.
 
 import { go, here, href, forSet } from "./address.js";
-import { describe, send } from "./api.js";
+import { askOnce, describe, picture, send } from "./api.js";
 import { announce, dataText, element } from "./build.js";
 import { markedText } from "./marks.js";
-import { counted, hits, kind, placesOf, setChoice, markSmall, title } from "./pieces.js";
+import { counted, face, hits, kind, placesOf, setChoice, markSmall, title } from "./pieces.js";
 import { partsOf } from "./sample.js";
 
 function encodedInput(set, given, { parts, neighbours, warning }, finds) {
@@ -19,7 +19,7 @@ function encodedInput(set, given, { parts, neighbours, warning }, finds) {
   ];
   return [
     warning && element("p", { class: "warning", role: "alert" }, element("b", {}, "Out of range. "), warning,
-      " What follows is what the model makes of it, but do not rely on it."),
+      " The result below is unreliable."),
     ...(finds ? similar : []),
     finds && element("h2", {}, "Features of the words"),
     element("div", { class: "apart" },
@@ -57,6 +57,25 @@ export function wordsForm(set, overview, value = "") {
       place ? " · " : "",
       element("button", { type: "button", class: "link", onclick: () => search(words.replaceAll(",", "")) }, dataText(words.replaceAll(",", ""))),
     ])));
+}
+
+/** Texts of the set to try, as links. `choose` receives a text. */
+async function exampleTexts(set, { example }, choose) {
+  const [{ excerpt }] = await describe(set, [example.sample.row]);
+  return element("p", { class: "soft" }, "For example: ",
+    element("button", { type: "button", class: "link", onclick: () => choose(excerpt ?? "") }, dataText((excerpt ?? "").slice(0, 80))));
+}
+
+/** Images of the set to try: the strongest of several features. `choose` receives the content of an image. */
+async function exampleImages(set, info, choose) {
+  const strips = await Promise.all(info.strongest_features.map((row) => askOnce(`sets/${set}/strip/${row.feature}`)));
+  const samples = new Map(strips.map(({ strongest }) => [strongest[0]?.row, strongest[0]]));
+  const pictured = [...samples.values()].filter((sample) => sample?.has_picture);
+  const load = async ({ row }) => choose(await (await fetch(picture(set, info, row))).blob());
+  return element("div", { class: "examples" },
+    element("p", { class: "soft" }, `Or one of the ${info.kind} in this set:`),
+    element("div", { class: "tiles" }, pictured.map((sample) =>
+      element("button", { type: "button", class: "plain tile", "aria-label": `Try ${kind(set, 1)} ${sample.id}`, onclick: () => load(sample) }, face(set, sample)))));
 }
 
 export async function tryPage({ set, overview }) {
@@ -122,11 +141,11 @@ export async function tryPage({ set, overview }) {
     element("p", {}, `See which features are active on ${isText ? "a text" : "an image"} of your own. It should resemble the ${kind(usable)} in`
         + " this set. It is sent only to this server and is not stored."),
     isText ? form : drop,
-    isText && element("p", { class: "soft" }, "For example: ",
-      (await describe(usable, [overview.sets[usable].example.sample.row])).map((sample) =>
-        element("button", { type: "button", class: "link", onclick: () => {
-          typed.value = sample.excerpt ?? "";
-          show(typed.value);
-        } }, dataText((sample.excerpt ?? "").slice(0, 80))))),
+    isText
+      ? await exampleTexts(usable, overview.sets[usable], (text) => {
+        typed.value = text;
+        show(text);
+      })
+      : await exampleImages(usable, overview.sets[usable], show),
     result);
 }

@@ -24,7 +24,7 @@ import torch
 from benchmarks.hardware import described
 from benchmarks.text_data import SETS
 from benchmarks.text_runs import run_one
-from benchmarks.text_tables import chosen, tables
+from benchmarks.text_tables import chosen, tables, without_rectifier
 
 METHODS = ("ncl", "cl", "dense", "sparse")
 SEARCHED = ("stackoverflow", "agnews")
@@ -62,7 +62,7 @@ CAPTIONS = {
     "cl": [{"features": 1024, "temperature": temperature} for temperature in (0.05, 0.1, 0.03)],
     "ncl": [wide(1024, 0.2, 0.1, **FADE), wide(1024, 0.1, 0.05, **FADE), wide(1024, 0.1, 0.05, dense_weight=0.5)],
 }
-# The recipe `text` from scratch on the bundled intents, for CL and NCL alike: one change at a time, then two.
+# The recipe `text` from scratch on the bundled intents: one change at a time, then two.
 INTENTS: list[dict[str, Any]] = [
     {},
     {"temperature": 0.05, "dense_temperature": 0.05},
@@ -121,7 +121,14 @@ def planned(args: argparse.Namespace, settings: dict[str, Any]) -> list[dict[str
     for methods in (METHODS[:2], METHODS[2:]):
         every = [task for seed in more for task in finals(seed, settings["sets"])]
         tasks += [task for task in every if task["method"] in methods and "sets" in args.only]
-    return tasks + (grid("intents", {"ncl": INTENTS, "cl": INTENTS}, first) if "intents" in args.only else [])
+    return tasks + (intents(first) if "intents" in args.only else [])
+
+
+def intents(seed: int) -> list[dict[str, Any]]:
+    """Return the runs of the recipe `text`: NCL with each setting, and CL once with each that changes it."""
+    plain = [without_rectifier(each) for each in INTENTS]
+    distinct = [each for number, each in enumerate(plain) if each not in plain[:number]]
+    return grid("intents", {"ncl": INTENTS, "cl": distinct}, seed)
 
 
 def searches() -> list[dict[str, Any]]:

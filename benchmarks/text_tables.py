@@ -12,6 +12,12 @@ _LEAST_EXCESS, _LEAST_LIVE, _LEAST_SPARSITY = 0.25, 0.95, 0.9
 _FIGURES = {"probe": "probe", "precision": "precision@10", "clusters": "k-means accuracy"}
 _LAYERS = {"ncl": ("encoder", "projector"), "cl": ("encoder", "projector"), "dense": ("encoder",)}
 _COLUMNS = ("probe", "precision", "clusters", "information", "excess", "active", "live", "sparsity")
+_OF_RECTIFIER = {"share", "first_share", "dense_weight", "first_dense_weight", "dense_temperature"}
+
+
+def without_rectifier(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of NCL that also change CL."""
+    return {key: value for key, value in settings.items() if key not in _OF_RECTIFIER}
 
 
 def results(out: Path, part: str) -> list[dict[str, Any]]:
@@ -101,14 +107,14 @@ def _recipe_table(out: Path) -> str:
 
     Settings with which NCL has less than 90% zeros are last.
     """
-    by_number: dict[int, dict[str, dict[str, Any]]] = {}
-    for run in results(out, "intents"):
-        by_number.setdefault(run["number"], {})[run["method"]] = run
+    every = results(out, "intents")
     scored = []
-    for number, runs in by_number.items():
-        if len(runs) == 2:
-            is_sparse = runs["ncl"]["sparsity_projector"] >= _LEAST_SPARSITY
-            scored.append((is_sparse, _score(list(runs.values())), number, runs))
+    for run in every:
+        wanted = without_rectifier(run["settings"])
+        plain = [each for each in every if each["method"] == "cl" and each["settings"] == wanted]
+        if run["method"] == "ncl" and plain:
+            is_sparse = run["sparsity_projector"] >= _LEAST_SPARSITY
+            scored.append((is_sparse, _score([plain[0], run]), run["number"], {"cl": plain[0], "ncl": run}))
     rows = []
     for _, score, _, runs in sorted(scored, key=lambda found: found[:3], reverse=True):
         settings = ", ".join(f"{key} {value:.4g}" for key, value in runs["ncl"]["settings"].items()) or "the recipe"

@@ -64,7 +64,7 @@ bench: .venv/ready
 .venv/demo .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "nonneg needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m $(INSTALL) torch
+	$(BIN)/python -m $(INSTALL) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
 	$(BIN)/python -m $(INSTALL) -e '.[$(EXTRAS)]'
 	touch $@
 

@@ -216,19 +216,24 @@ class NonNegativeClassifier(ClassifierMixin, Pretrained, BaseEstimator):  # type
         beside = run.with_name(f"{run.name}.features")
         if is_features(beside):
             features = Features.load(beside)
-            if features.shape[1] == classifier.coef_.shape[1] and features.model_columns is None:
+            if classifier._has_codes(features):
                 return classifier.with_names_of(features)
         return classifier
 
     def with_names_of(self, features: Features) -> Self:
         """A copy that names its features as these codes of its embedding do: by people's names, or suggested ones."""
         check_is_fitted(self)
-        if features.shape[1] != self.coef_.shape[1] or features.model_columns is not None:
-            raise InputError(f"features has {features.shape[1]} columns, expected all {self.coef_.shape[1]} of the codes")
+        if not self._has_codes(features):
+            expected = f"expected all {self.coef_.shape[1]} of the codes"
+            raise InputError(f"features has {features.shape[1]} columns, {expected}")
         named = copy(self)
         named.feature_names = {**(self.feature_names or {}), **features.titles} or None
         named._guesses = guessed_names(features)
         return named
+
+    def _has_codes(self, features: Features) -> bool:
+        """Whether these are all columns of the embedding's codes, in their order."""
+        return features.shape[1] == self.coef_.shape[1] and features.model_columns is None
 
     def name(self, feature: int) -> str:
         """The name of a feature."""

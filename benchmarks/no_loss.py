@@ -6,7 +6,8 @@
 With --hold-out, this part of the training split is kept aside and evaluated instead of the test split, which is not
 opened: choose there, then look at the test split once. Runs that are finished are not repeated, so several processes
 can share the work by seeds; the last table covers all of them. Differences are to the first method. With --shares,
-trained networks are also read at other shares, as further methods such as images@0.05.
+trained networks are also read at other shares, as further methods such as images@0.05. With --images 1000, training
+has so few images.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import nonneg
 from benchmarks.hardware import described
@@ -63,8 +65,11 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--hold-out", type=float, default=0.0)
+    parser.add_argument("--images", type=int, help="train on so many images only, as many of each class")
     parser.add_argument("--shares", nargs="+", type=float, default=[])
     args = parser.parse_args()
+    if args.images:
+        args.data, args.hold_out = smaller(args), 0.0
     for seed in args.seeds:
         for method in args.methods:
             run_one(method, seed, args)
@@ -104,12 +109,32 @@ def divided(config: TrainConfig, hold_out: float) -> tuple[Source, Source]:
     source = config.modality.open(config.data)
     if not hold_out:
         return source, config.modality.open(config.data, "test")
+    is_held_out = some_of_each_class(source, hold_out)
+    return source.take(~is_held_out), source.take(is_held_out)
+
+
+def some_of_each_class(source: Source, share: float) -> npt.NDArray[np.bool_]:
+    """Choose this share of the samples of each class, the same in every run."""
     labels, rng = np.asarray(source.labels), np.random.default_rng(0)
-    is_held_out = np.zeros(len(source), bool)
+    chosen = np.zeros(len(source), bool)
     for label in np.unique(labels):
         rows = rng.permutation(np.flatnonzero(labels == label))
-        is_held_out[rows[: round(hold_out * len(rows))]] = True
-    return source.take(~is_held_out), source.take(is_held_out)
+        chosen[rows[: round(share * len(rows))]] = True
+    return chosen
+
+
+def smaller(args: argparse.Namespace) -> str:
+    """Write what is trained on and evaluated as data of their own, for which the recipe chooses its settings."""
+    path = args.out / "images.npz"
+    if not path.exists():
+        fitted, tested = divided(load_recipe("images").replace(data=args.data), args.hold_out)
+        few = fitted.take(some_of_each_class(fitted, args.images / len(fitted)))
+        parts = {"train": few, "test": tested}
+        arrays = {f"x_{split}": np.asarray(part.samples[:]) for split, part in parts.items()}
+        arrays |= {f"y_{split}": np.asarray(part.labels) for split, part in parts.items()}
+        args.out.mkdir(parents=True, exist_ok=True)
+        np.savez(path, **arrays)
+    return str(path)
 
 
 def evaluate_encoder(model: Model, fitted: Source, tested: Source) -> dict[str, float]:

@@ -1,9 +1,15 @@
+import signal
 import sys
 import warnings
 from contextlib import contextmanager
 
 import pytest
 import torch
+
+
+def pytest_configure():
+    """Let started processes receive Ctrl-C, which a shell makes its background jobs ignore."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):

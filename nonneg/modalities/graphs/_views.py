@@ -95,6 +95,7 @@ def _odds(graph: Graph, weighting: str) -> tuple[Tensor | float, Tensor | float]
         central = graph.centrality(weighting)
         ends = central.log()[graph.targets] + central.log()[graph.sources]
         used = graph.attribute_use(central)
+        used = torch.where((used > 0).any(), used, 1.0)  # if all attributes of all nodes are 0
         of_attributes = _relative(used.clamp(min=used[used > 0].min()).log(), used > 0)
         graph.odds[weighting] = _relative(ends / 2, ~graph.is_loop), of_attributes
     return graph.odds[weighting]

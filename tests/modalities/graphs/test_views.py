@@ -47,6 +47,14 @@ def test_a_single_rate_holds_for_all_views():
     assert len(drawn["edges"]) == 3 and (drawn["edges"] == 0).any(1).all()
 
 
+def test_weights_of_attributes_that_are_all_zero_are_equal():
+    source = Nodes().open(
+        RawGraph("ring", "ring", 4, np.array([[0, 1, 2, 3], [1, 2, 3, 0]]), attributes=np.zeros((4, 90)))
+    )
+    kept = views(source, ViewConfig(mask_attributes=(0.5,), weighting="degree"))["attributes"].mean(1)
+    torch.testing.assert_close(kept, torch.tensor([0.5, 0.5]), atol=0.2, rtol=0)
+
+
 @pytest.mark.parametrize("weighting", ["degree", "page_rank"])
 def test_edges_of_central_nodes_are_kept_more_often(weighting):
     source = star()

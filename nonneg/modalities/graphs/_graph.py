@@ -258,10 +258,12 @@ def _adjacency(raw: RawGraph, undirected: bool) -> tuple[sp.csr_array, list[str]
 
 def _checked_attributes(raw: RawGraph) -> Any:
     """Return the attributes in float32, as an array, or as a CSR matrix if few are not 0."""
-    given = raw.attributes
+    given = raw.attributes if sp.issparse(raw.attributes) else np.asarray(raw.attributes)
     shape = given.shape
-    if len(shape) != 2 or shape[0] != raw.nodes or not shape[1]:
-        raise InputError(f"{raw.where}: attributes have shape {shape}, expected ({raw.nodes}, 1 or more)")
+    if given.dtype.kind not in "fiub" or len(shape) != 2 or shape[0] != raw.nodes or not shape[1]:
+        raise InputError(
+            f"{raw.where}: attributes are {given.dtype} {shape}, expected numbers ({raw.nodes}, 1 or more)"
+        )
     if raw.attribute_names and len(raw.attribute_names) != shape[1]:
         found = f"attributes have {len(raw.attribute_names):,} names"
         raise InputError(f"{raw.where}: {found}, expected {shape[1]:,}, one per attribute")

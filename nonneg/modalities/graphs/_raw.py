@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nonneg.labels import is_labelled, label_numbers
+
 
 @dataclass(frozen=True, eq=False)
 class RawGraph:
@@ -65,3 +67,8 @@ class RawGraphs:
     labels: Any = None
     label_names: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
+
+
+def labels_of(values: Any, where: str) -> tuple[npt.NDArray[np.int64] | None, tuple[str, ...]]:
+    """Return labels as numbers and their names; None and no names if there is no label at all."""
+    return label_numbers(values, where) if is_labelled(values).any() else (None, ())

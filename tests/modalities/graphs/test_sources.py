@@ -64,7 +64,7 @@ def test_an_npz_may_hold_names_dense_attributes_and_masks(graph_file, name):
         ({"adj_data": None}, "adj_data"),
         ({"adj_data": np.ones(3)}, "adj_data"),
         ({"attr_data": None}, "attr_data is missing"),
-        ({"attr_matrix": np.ones((89, 5))}, r"attributes have shape \(89, 5\)"),
+        ({"attr_matrix": np.ones((89, 5))}, r"attributes .*\(89, 5\)"),
         ({"attr_matrix": np.where(np.eye(90, 5) > 0, np.nan, 1)}, "attribute 0 of node 0 is nan"),
         ({"attr_matrix": np.where(np.eye(90, 5) > 0, 1e39, 1)}, "attribute 0 of node 0 is inf"),
         ({"attr_shape": np.array([90, 2**40])}, r"attr_shape is \(90, 1099511627776\)"),
@@ -242,12 +242,20 @@ def test_a_list_of_edges_alone_is_a_graph(tables):
         ("nodes.csv", "id,age\n9,old\n8,new\n007,new\n", "age .*numbers"),
         ("nodes.csv", "id\n9\n9\n007\n", "id 9"),
         ("nodes.csv", "id,split\n9,later\n8,\n007,\n", "split has 'later'"),
+        ("nodes.csv", "id,age\n9,1\n ,2\n007,3\n", "id .*row 2"),
+        ("edges.csv", "source,target\n007,8\n9,\n", "target .*row 2"),
     ],
 )
 def test_an_error_in_a_table_names_it(tables, name, content, message):
     (tables / name).write_text(content)
     with pytest.raises(InputError, match=message):
         Nodes().open(tables)
+
+
+def test_a_column_of_labels_without_any_label_is_none(tables):
+    (tables / "nodes.csv").write_text("id,label,age\n9,,1\n8,,3\n007,,5\n")
+    source = Nodes().open(tables)
+    assert source.labels is None and source.label_names == ()
 
 
 def test_a_folder_without_edges_is_an_error(tmp_path):
@@ -262,6 +270,13 @@ def test_cora_is_bundled():
     assert np.bincount(graph.split + 1)[1:].tolist() == [140, 500, 1000]
 
 
+def test_attributes_may_be_lists_and_must_be_numbers():
+    assert opened([(0, 1)], attributes=[[1, 2]] * 4).samples.graph.width == 2
+    for wrong in ([["a", "b"]] * 4, np.ones((4, 2), complex)):
+        with pytest.raises(InputError, match=r"attributes .*numbers"):
+            opened([(0, 1)], attributes=wrong)
+
+
 # PyTorch Geometric
 
 
@@ -274,6 +289,39 @@ def test_a_data_object_gives_a_graph():
     assert len(source) == 3 and source.labels.tolist() == [0, 1, 1] and source.split.tolist() == [0, 1, 2]
     with pytest.raises(InputError, match="edge_index"):
         Nodes().open(data.Data(x=x))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("y", "labels", "names"),
+    [
+        ([[7], [10**6], [-1]], [0, 1, -1], ("7", "1000000")),
+        ([1.0, float("nan"), 2.0], [0, -1, 1], ("1", "2")),
+        ([-1, -1, -1], None, ()),
+    ],
+)
+def test_labels_of_a_data_object_are_numbered(y, labels, names):
+    data = pytest.importorskip("torch_geometric.data")
+    found = open_graph(data.Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1], [1, 2]]), y=torch.tensor(y)))
+    assert (found.labels if labels is None else found.labels.tolist()) == labels and found.label_names == names
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_masks_of_a_data_object_may_be_numbers_and_have_one_entry_per_node():
+    data = pytest.importorskip("torch_geometric.data")
+    masks = {f"{part}_mask": (torch.arange(3) == i).byte() for i, part in enumerate(("train", "val", "test"))}
+    graph = data.Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1], [1, 2]]), **masks)
+    assert open_graph(graph).split.tolist() == [0, 1, 2]
+    graph.val_mask = torch.ones(2, dtype=torch.bool)
+    with pytest.raises(InputError, match="val_mask"):
+        open_graph(graph)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_graph_with_several_kinds_of_nodes_is_an_error_that_says_so():
+    data = pytest.importorskip("torch_geometric.data")
+    with pytest.raises(InputError, match="several kinds"):
+        open_graph(data.HeteroData(paper={"x": torch.eye(2)}))
 
 
 @pytest.mark.parametrize("name", ["graph.pkl", "ind.cora.graph", "graph.bin"])

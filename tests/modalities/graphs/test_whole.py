@@ -81,6 +81,12 @@ def test_a_dataset_of_pytorch_geometric_is_read():
     assert found.sizes.tolist() == [2, 2, 2] and found.labels.tolist() == [0, 1, 1]
 
 
+def test_files_may_begin_with_a_byte_order_mark(text_file, tu_folder):
+    for path in (text_file, *tu_folder.iterdir()):
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert open_graphs(str(text_file)).labels.tolist() == open_graphs(str(tu_folder)).labels.tolist() == [1, 0, 1]
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -89,6 +95,8 @@ def test_a_dataset_of_pytorch_geometric_is_read():
         (lambda text: text[:20], "ends"),
         (lambda text: "1\n2 0\n0 1 1\n0 1 0\n", "1 graph"),
         (lambda text: "not graphs", "line 1"),
+        (lambda text: text.replace("2 2 0 2", "2 3 0 2"), "line 4"),
+        (lambda text: text.replace("2 2 0 2", "2 -1 0 2"), "line 4"),
     ],
 )
 def test_broken_text_is_an_error(text_file, change, named):
@@ -132,6 +140,10 @@ def test_labels_of_a_dataset_may_be_missing():
         given = [{} if label is None else {"y": torch.tensor(label)} for label in labels]
         return [data.Data(x=torch.eye(2), edge_index=ends, **each) for each in given]
 
+    words = graphs([0], [0], [0])
+    for graph, word in zip(words, ("ring", "star", "ring"), strict=True):
+        graph.y = word
+    assert open_graphs(words).label_names == ("ring", "star")
     found = open_graphs(graphs([2], None, [float("nan")], [7]))
     assert found.labels.tolist() == [0, -1, -1, 1]
     assert open_graphs(graphs(None, None)).labels is None

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from nonneg.errors import InputError
-from nonneg.modalities.graphs._raw import RawGraph
+from nonneg.modalities.graphs._raw import RawGraph, labels_of
 
 _MASKS = ("train_mask", "val_mask", "test_mask")
 
@@ -22,13 +22,15 @@ def from_geometric(data: Any) -> RawGraph:
     `edge_attr` must then be one column of floats.
     """
     name = str(getattr(data, "name", "") or "data").lower()
+    if hasattr(data, "edge_types"):
+        raise InputError("source has nodes or edges of several kinds, expected one kind, as to_homogeneous() returns")
     if not hasattr(data, "edge_index") or not hasattr(data, "num_nodes"):
         if len(data) != 1:
             raise InputError(f"source is a dataset of {len(data):,} graphs, expected one: samples are its nodes")
         data = data[0]
     if getattr(data, "edge_index", None) is None:
         raise InputError("source has no edge_index, expected the ends of all edges, (2, edges)")
-    ends = _array(data.edge_index)
+    ends = array_of(data.edge_index)
     is_whole = ends.dtype.kind in "iu" or not ends.size  # the ends of no edges are often floats
     if ends.ndim != 2 or len(ends) != 2 or not is_whole:
         raise InputError(f"source: edge_index is {ends.dtype} {ends.shape}, expected whole numbers (2, edges)")
@@ -37,21 +39,17 @@ def from_geometric(data: Any) -> RawGraph:
     # Whole numbers are kinds of edges, such as bonds.
     if weights is None and column is not None and column.numel() == data.num_edges and column.is_floating_point():
         weights = column.flatten()
-    labels = getattr(data, "y", None)
-    if labels is not None:
-        labels = _array(labels.flatten() if labels.shape[1:] == (1,) else labels)
-        if labels.ndim != 1 or labels.dtype.kind not in "iu":
-            raise InputError(f"source: y is {labels.dtype} {labels.shape}, expected one whole number per node")
-        labels = np.where(labels < 0, -1, labels).astype(np.int64) if (labels >= 0).any() else None
+    y = np.zeros(0) if getattr(data, "y", None) is None else array_of(data.y)
+    if y.ndim != 1 and y.shape[1:] != (1,):
+        raise InputError(f"source: y is {y.dtype} {y.shape}, expected one label per node")
     return RawGraph(
         name,
         "source",
         int(data.num_nodes or 0),
         ends.astype(np.int64),
-        None if weights is None else _array(weights),
-        None if getattr(data, "x", None) is None else _array(data.x),
-        labels,
-        () if labels is None else tuple(str(label) for label in range(int(labels.max()) + 1)),
+        None if weights is None else array_of(weights),
+        None if getattr(data, "x", None) is None else array_of(data.x),
+        *labels_of(y.ravel(), "source: y"),
         split=_split(data),
     )
 
@@ -62,12 +60,15 @@ def _split(data: Any) -> Any:
     if any(mask is None for mask in masks):
         return None
     split = np.full(int(data.num_nodes), -1)
-    for part, mask in enumerate(masks):
-        split[_array(mask if mask.ndim == 1 else mask[:, 0])] = part
+    for part, (name, mask) in enumerate(zip(_MASKS, map(array_of, masks), strict=True)):
+        if len(mask) != len(split) or mask.dtype.kind not in "biu":
+            raise InputError(f"source: {name} is {mask.dtype} {mask.shape}, expected {len(split)} booleans")
+        split[(mask if mask.ndim == 1 else mask[:, 0]) > 0] = part
     return split
 
 
-def _array(tensor: Any) -> Any:
+def array_of(tensor: Any) -> Any:
+    """Return a tensor, possibly a sparse one or on a device, as an array."""
     if isinstance(tensor, torch.Tensor):
         tensor = tensor.to_dense() if tensor.layout != torch.strided else tensor
         return tensor.detach().cpu().numpy()

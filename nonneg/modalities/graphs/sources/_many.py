@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-import torch
 
 from nonneg.durable import read_bounded
 from nonneg.errors import InputError
-from nonneg.labels import UNLABELLED, is_labelled, label_numbers
-from nonneg.modalities.graphs._raw import RawGraph, RawGraphs
-from nonneg.modalities.graphs.sources._geometric import from_geometric
+from nonneg.labels import UNLABELLED
+from nonneg.modalities.graphs._raw import RawGraph, RawGraphs, labels_of
+from nonneg.modalities.graphs.sources._geometric import array_of, from_geometric
 
 _INDICATOR = "_graph_indicator.txt"
 _TU_PARTS = ("graph_indicator", "A", "node_labels", "node_attributes", "graph_labels")
-_Labels = tuple[npt.NDArray[np.int64], tuple[str, ...]]  # numbers `(graphs,)` and their names
+_Labels = tuple[npt.NDArray[np.int64] | None, tuple[str, ...]]  # numbers `(graphs,)` and their names
 
 
 def tu_prefix(folder: Path) -> Path | None:
@@ -39,14 +38,14 @@ def from_tu(prefix: Path) -> RawGraphs:
         raise InputError(f"{where}: {edges.name} has {len(ends)} columns, expected 2, the ends of an edge")
     kinds = _whole(tags, _numbers(tags, len(owner))).T if tags.exists() else ()
     given = _numbers(attributes, len(owner)) if attributes.exists() else None
-    labels = _tu_labels(classes, _numbers(classes, len(sizes))[:, 0]) if classes.exists() else None
+    labels = _tu_labels(classes, _numbers(classes, len(sizes))[:, 0]) if classes.exists() else (None, ())
     return _collection(prefix.name, where, sizes, ends, _columns(kinds, given), labels)
 
 
 def from_text(path: Path) -> RawGraphs:
     """Read the text format of pytorch_DGCNN: a graph is a line `nodes label`, then `tag neighbours …` for each node."""
     where = str(path)
-    lines = iter(read_bounded(path).decode(errors="replace").splitlines())
+    lines = iter(_lines(path))
     sizes, labels, attributes = [], [], []
     tags: list[int] = []
     ends: list[tuple[int, int]] = []
@@ -60,6 +59,8 @@ def from_text(path: Path) -> RawGraphs:
                 number += 1
                 tag, degree, *others = next(lines).split()
                 neighbours = [int(other) for other in others[: int(degree)]]
+                if len(neighbours) != int(degree):
+                    raise ValueError
                 if not all(0 <= other < nodes for other in neighbours):
                     raise InputError(
                         f"{where}: line {number + 1} names a neighbour of node {node} outside 0 to {nodes - 1}"
@@ -91,18 +92,17 @@ def from_geometric_graphs(data: Any) -> RawGraphs:
     given: list[Any] = []
     for number, each in enumerate(data):
         y = getattr(each, "y", None)
-        values = [None] if y is None else torch.as_tensor(y).flatten().tolist()
+        values = [None] if y is None else array_of(y).ravel().tolist()
         if len(values) != 1:
             raise InputError(f"data: y of graph {number} has {len(values)} entries, expected one number, its class")
         given += values
         bare = each.clone()
         bare.y = None
         parts.append(from_geometric(bare))
-    labels = label_numbers(given, "data: y") if is_labelled(given).any() else None
-    return joined(str(getattr(data, "name", "") or "data").lower(), parts, labels)
+    return joined(str(getattr(data, "name", "") or "data").lower(), parts, labels_of(given, "data: y"))
 
 
-def joined(name: str, graphs: Iterable[RawGraph], labels: _Labels | None = None) -> RawGraphs:
+def joined(name: str, graphs: Iterable[RawGraph], labels: _Labels = (None, ())) -> RawGraphs:
     """Join graphs with the same attributes into a collection."""
     graphs = list(graphs)
     for number, graph in enumerate(graphs):
@@ -130,7 +130,7 @@ def _collection(
     sizes: npt.NDArray[np.int64],
     ends: Any,
     attributes: tuple[Any, tuple[str, ...]],
-    labels: _Labels | None,
+    labels: _Labels,
     weights: Any = None,
 ) -> RawGraphs:
     if len(sizes) < 2:
@@ -144,7 +144,7 @@ def _collection(
         edge = int(np.flatnonzero(owner[ends[0]] != owner[ends[1]])[0])
         raise InputError(f"{where}: edge {edge} leads from one graph to another, expected both ends in the same graph")
     union = RawGraph(name, where, nodes, ends, weights, attributes[0], attribute_names=attributes[1])
-    return RawGraphs(name, where, union, sizes, *(labels or (None, ())))
+    return RawGraphs(name, where, union, sizes, *labels)
 
 
 def _columns(tags: Iterable[npt.NDArray[Any]], given: Any) -> tuple[Any, tuple[str, ...]]:
@@ -165,29 +165,34 @@ def _columns(tags: Iterable[npt.NDArray[Any]], given: Any) -> tuple[Any, tuple[s
     return sp.csr_array(sp.hstack(parts)) if parts else None, tuple(names)
 
 
-def _numbered(classes: npt.NDArray[Any]) -> _Labels:
+def _numbered(classes: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
     """Number classes, which may be negative, in ascending order."""
     found, numbers = np.unique(classes, return_inverse=True)
     return numbers, tuple(map(str, found.tolist()))
 
 
-def _tu_labels(path: Path, classes: npt.NDArray[np.float64]) -> _Labels | None:
+def _tu_labels(path: Path, classes: npt.NDArray[np.float64]) -> _Labels:
     """Number the classes of graphs. Only NaN is no label: some collections have the classes -1 and 1."""
     known = ~np.isnan(classes)
     numbers = np.full(len(classes), UNLABELLED, np.int64)
     numbers[known], names = _numbered(_whole(path, classes[known]))
-    return (numbers, names) if names else None
+    return (numbers if names else None), names
 
 
 def _numbers(path: Path, rows: int | None = None) -> npt.NDArray[np.float64]:
     """Read the numbers `(rows, columns)` of a file in a TU folder."""
-    lines = [line for line in read_bounded(path).decode(errors="replace").splitlines() if line.strip()]
+    lines = [line for line in _lines(path) if line.strip()]
     if not lines or len(lines) != (rows or len(lines)):
         raise InputError(f"{path} has {len(lines):,} rows, expected {rows or 'at least one'}")
     try:
         return np.array([[float(value) for value in line.split(",")] for line in lines])
     except ValueError as error:
         raise InputError(f"{path}: {error}, expected rows of numbers of equal length") from error
+
+
+def _lines(path: Path) -> list[str]:
+    """Read the lines of a file, which Windows may begin with a byte order mark."""
+    return read_bounded(path).decode("utf-8-sig", errors="replace").splitlines()
 
 
 def _whole(path: Path, found: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

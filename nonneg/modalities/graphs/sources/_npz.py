@@ -11,9 +11,8 @@ import scipy.sparse as sp
 
 from nonneg.durable import MOST_BYTES, read_errors_as_input_errors
 from nonneg.errors import InputError
-from nonneg.labels import label_numbers
 from nonneg.messages import one_line
-from nonneg.modalities.graphs._raw import RawGraph
+from nonneg.modalities.graphs._raw import RawGraph, labels_of
 
 _PARTS = ("data", "indices", "indptr", "shape")
 _SHOWN = 12  # names of arrays in an error message
@@ -158,9 +157,7 @@ def _labels(path: Path, arrays: Mapping[str, Any], nodes: int) -> tuple[Any, tup
     given = arrays["labels"]
     if given.ndim != 1 or len(given) != nodes:
         raise InputError(f"{path}: labels has shape {given.shape}, expected ({nodes},), one per node")
-    if given.dtype.kind in "iuf" and not (given >= 0).any():
-        return None, ()
-    numbers, names = label_numbers(given, f"{path}: labels")
+    numbers, names = labels_of(given, f"{path}: labels")
     words = _names(path, arrays, "class_names", None)
     known = names and all(name.isdecimal() and int(name) < len(words) for name in names)
     return numbers, tuple(words[int(name)] for name in names) if words and known else names

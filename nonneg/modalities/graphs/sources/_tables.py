@@ -11,9 +11,8 @@ import pyarrow.parquet
 
 from nonneg.durable import check_regular_file, read_errors_as_input_errors
 from nonneg.errors import InputError
-from nonneg.labels import label_numbers
 from nonneg.messages import one_line
-from nonneg.modalities.graphs._raw import RawGraph
+from nonneg.modalities.graphs._raw import RawGraph, labels_of
 
 SUFFIXES = (".csv", ".parquet")
 _SPLITS = {"train": 0, "val": 1, "validation": 1, "test": 2}
@@ -69,7 +68,7 @@ def _nodes(path: Path) -> tuple[Any, dict[str, Any]]:
         raise InputError(f"{path}: id {twice} is there more than once, expected a different id for each node")
     content: dict[str, Any] = {}
     if "label" in table.column_names:
-        content["labels"], content["label_names"] = label_numbers(table["label"].to_pylist(), f"{path}: label")
+        content["labels"], content["label_names"] = labels_of(table["label"].to_pylist(), f"{path}: label")
     if "split" in table.column_names:
         words = table["split"].to_pylist()
         if unknown := [word for word in words if word not in (None, "", *_SPLITS)]:
@@ -108,8 +107,9 @@ def _strings(path: Path, table: Any, name: str) -> Any:
     except pa.ArrowException as error:
         found = f"column {name} holds {table[name].type}"
         raise InputError(f"{path}: {found}, expected ids of nodes: text in UTF-8 or numbers") from error
-    if column.null_count:
-        row = column.is_null().to_pylist().index(True)
+    is_empty = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), ""), True)
+    if pc.any(is_empty).as_py():
+        row = is_empty.to_pylist().index(True)
         raise InputError(f"{path}: {name} is empty in row {row + 1}, expected a node's id")
     return column
 

@@ -94,7 +94,7 @@ class TextRows:
         pairs = None if self.pairs is None else [self.pairs[row] for row in rows]
         groups = None if self.groups is None else self.groups[rows]
         scores = None if self.scores is None else self.scores[rows]
-        return TextRows([self.texts[row] for row in rows], pairs, groups, scores, self.notes)
+        return TextRows([self.texts[row] for row in rows], pairs, groups, scores, self.notes, self.digest)
 
     def views(self, rows: npt.NDArray[np.int64], seed: int, epoch: int, count: int) -> npt.NDArray[np.int32]:
         """Return each text and its partners, `(rows, count, longest)`; drawn from (seed, epoch, row, view) alone."""

@@ -80,12 +80,13 @@ def test_parquet_holds_the_pictures_itself(folder, tmp_path):
     assert source.samples.sources[1].samples.texts == ["red", "green", "blue"]
 
 
-def test_a_label_has_the_same_number_in_all_splits_of_parquet(folder, tmp_path):
+@pytest.mark.parametrize("labels", ["kind", "2"])
+def test_a_label_has_the_same_number_in_all_splits_of_parquet(folder, tmp_path, labels):
     stored = [{"bytes": encoded(folder / path), "path": path} for path in COLOURS]
     for split, kinds in (("train", ["toy", "shoe", "toy"]), ("test", ["toy", "hat", "hat"])):
         table = pa.table({"image": stored, "caption": ["red", "green", "blue"], "kind": kinds})
         pq.write_table(table, tmp_path / f"{split}-00000-of-00001.parquet")
-    train, test = (Pairs(labels="kind").open(str(tmp_path), split, progress=False) for split in ("train", "test"))
+    train, test = (Pairs(labels=labels).open(str(tmp_path), split, progress=False) for split in ("train", "test"))
     assert train.label_names == test.label_names == ("hat", "shoe", "toy")
     assert train.labels.tolist() == [2, 1, 2] and test.labels.tolist() == [2, 0, 0]
 
@@ -238,6 +239,18 @@ def test_labels_and_groups_may_be_missing_after_training(folder, tmp_path):
             assert [name in " ".join(source.notes) for name in ("'kind'", "'g'")] == [True, True]
 
 
+def test_a_column_without_any_label_is_an_error_only_in_training(folder, tmp_path):
+    path = write(folder / "t.csv", [(*row, "") for row in ROWS], ("image", "text", "kind"))
+    stored = [{"bytes": encoded(folder / path), "path": path} for path in COLOURS]
+    dataset = Dataset({"image": stored, "text": list("abc"), "kind": [-1, -1, -1]})
+    for data in (str(path), dataset):
+        with pytest.raises(InputError, match="label"):
+            Pairs(labels="kind").open(data, progress=False)
+    pytest.importorskip("tokenizers")
+    for data in (str(path), dataset):
+        assert with_encoder(labels="kind").open(data, progress=False).labels is None
+
+
 def test_labels_may_be_missing_in_another_split(folder):
     write(folder / "train.csv", [(*row, "a") for row in ROWS], ("image", "text", "kind"))
     write(folder / "test.csv", ROWS)
@@ -328,5 +341,7 @@ def test_a_dataset_has_images_and_texts(folder):
     images = [{"bytes": encoded(folder / path), "path": None} for path in COLOURS]
     source = Pairs().open(Dataset({"image": images, "caption": ["red", "green", "red"]}), progress=False)
     assert source.samples.groups.tolist() == [0, 1, 0]  # the same text
+    labelled = Dataset({"image": images, "caption": ["red", "green", "red"], "kind": ["b", "a", "b"]})
+    assert Pairs(labels="2").open(labelled, progress=False).labels.tolist() == [1, 0, 1]
     with pytest.raises(InputError, match="label, image"):
         Pairs().open(Dataset({"label": [1, 2, 3], "image": images}), progress=False)

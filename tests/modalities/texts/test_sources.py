@@ -47,10 +47,11 @@ def test_the_lines_of_a_text_file_are_read_with_labels_from_another_file(tmp_pat
     assert source.ids == ("train-000000", "train-000001")
 
 
-def test_a_folder_has_the_splits_of_its_files_and_a_label_has_one_number_in_all_of_them(tmp_path):
+@pytest.mark.parametrize("labels", ["kind", "1"])
+def test_a_folder_has_the_splits_of_its_files_and_a_label_has_one_number_in_all_of_them(tmp_path, labels):
     (tmp_path / "train.csv").write_text("text,kind\nhello,b\nbye,c\n")
     (tmp_path / "test.csv").write_text("text,kind\nhi,a\nciao,c\n")
-    train, test = (open_texts(f"{tmp_path}:text", split, Columns(labels="kind")) for split in ("train", "test"))
+    train, test = (open_texts(f"{tmp_path}:text", split, Columns(labels=labels)) for split in ("train", "test"))
     assert train.label_names == test.label_names == ("a", "b", "c")
     assert test.labels.tolist() == [0, 2] and test.name == f"{tmp_path.name}/test"
     with pytest.raises(InputError, match=r"'other'.*test, train"):
@@ -186,6 +187,15 @@ def test_a_typed_text_that_is_broken_is_an_error(text, fault):
 def test_a_missing_column_is_a_note_where_it_is_not_needed(tables):
     source = open_texts(f"{tables}/t.csv:text", columns=Columns(labels="kinds"), need_columns=False)
     assert source.labels is None and "kinds" in source.notes[0]
+    by_position = open_texts(f"{tables}/t.csv:text", columns=Columns(labels="1"), need_columns=False)
+    assert by_position.labels.tolist() == [1, 0, 1, -1] and not by_position.notes
+
+
+def test_a_column_without_any_label_is_an_error_only_where_it_is_needed(tmp_path):
+    (tmp_path / "t.csv").write_text("text,kind\nhello,\nbye,\n")
+    assert open_texts(f"{tmp_path}/t.csv:text", columns=Columns(labels="kind"), need_columns=False).labels is None
+    with pytest.raises(InputError, match="kind"):
+        open_texts(f"{tmp_path}/t.csv:text", columns=Columns(labels="kind"))
 
 
 def test_pairs_of_different_lengths_are_an_error(tables):

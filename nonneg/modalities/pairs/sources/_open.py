@@ -16,7 +16,7 @@ from nonneg.modalities.images.sources import Column, MixedSizesError, listed
 from nonneg.modalities.pairs._rows import pair_source
 from nonneg.modalities.pairs.sources._bundled import emoji
 from nonneg.modalities.pairs.sources._containers import Contained, is_stored, open_contained
-from nonneg.modalities.pairs.sources._table import Columns, NotPairsError, has_column, open_table
+from nonneg.modalities.pairs.sources._table import Columns, NotPairsError, open_table
 from nonneg.tables import column_names
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def open_pairs(
     is_container = isinstance(pairs.first, Images) and is_stored(data)
     contained = open_contained(data, split, columns, need_columns) if is_container else None
     if contained is not None:
-        return _from_container(data, split, pairs, contained, skip_broken, progress)
+        return _from_container(data, split, pairs, contained, skip_broken, progress, need_columns)
     if not isinstance(data, str | Path):
         expected = "a path, a Hugging Face dataset with images, or a Source that pair_source makes"
         raise NotPairsError(f"data is a {type(data).__name__}, expected {expected}")
@@ -72,9 +72,9 @@ def open_pairs(
             where, folder = f"{table.path}:{name}", table.path.parent
             column = table.column(name)
             opened.append(modality.open_column(column, where, folder, skip_broken=skip_broken, progress=progress))
-    others = [path for path in table.others if has_column(column_names(path), columns.labels)]
+    others = [path for path in table.others if columns.labels in column_names(path)]
     every = [table.column(columns.labels, path) for path in (table.path, *others)] if columns.labels else []
-    labels = _labels(every, f"{table.path}:{columns.labels}")
+    labels = _labels(every, f"{table.path}:{columns.labels}", need_columns)
     groups = table.column(columns.groups) if columns.groups else None
     return _paired(str(table.path), f"{table.name}/{table.split}", pairs, opened, labels, groups, notes)
 
@@ -89,7 +89,13 @@ def _option_of(place: str) -> Iterator[None]:
 
 
 def _from_container(
-    data: Any, split: str, pairs: "Pairs", contained: Contained, skip_broken: bool, progress: bool
+    data: Any,
+    split: str,
+    pairs: "Pairs",
+    contained: Contained,
+    skip_broken: bool,
+    progress: bool,
+    need_columns: bool,
 ) -> Source:
     """Open pictures that the data stores itself, with their texts."""
     texts = pairs.second.open_column(
@@ -100,7 +106,7 @@ def _from_container(
     row = {id: number for number, id in enumerate(images.ids)}
     rows = np.array([row.get(id, -1) for id in contained.ids])
     splits = [] if contained.labels is None else [contained.labels, contained.labels_elsewhere]
-    labels = _labels(splits, contained.where)
+    labels = _labels(splits, contained.where, need_columns)
     if not pairs.labels and images.labels is not None:
         labels = np.where(rows < 0, -1, images.labels[rows]), images.label_names
     return _paired(
@@ -156,11 +162,14 @@ def _paired(
     )
 
 
-def _labels(splits: Sequence[Sequence[Any]], where: str) -> tuple[npt.NDArray[np.int64] | None, tuple[str, ...]]:
+def _labels(
+    splits: Sequence[Sequence[Any]], where: str, are_needed: bool
+) -> tuple[npt.NDArray[np.int64] | None, tuple[str, ...]]:
     """Return the labels of the first split and their names; a label has the same number in all splits."""
-    if not splits:
+    everywhere = [value for values in splits for value in values]
+    if not splits or not (are_needed or is_labelled(everywhere).any()):
         return None, ()
-    found, names = label_numbers([value for values in splits for value in values], where)
+    found, names = label_numbers(everywhere, where)
     return found[: len(splits[0])], names
 
 

@@ -10,6 +10,7 @@ from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.messages import valid_text
 from nonneg.modalities._splits import SPLITS, choose_split, require_train
+from nonneg.modalities.texts.sources import column_called
 from nonneg.tables import column_names, read_column
 
 SUFFIXES = (".csv", ".jsonl", ".parquet")
@@ -37,17 +38,18 @@ class Columns:
     groups: str = ""
 
     def among(self, names: Sequence[str], where: str, are_needed: bool) -> tuple["Columns", tuple[str, ...]]:
-        """Return these columns without labels and groups that are missing, and a note about each of those.
+        """Return these columns with labels and groups by name, "" for missing ones, and a note about each of those.
 
         Where they are needed, a missing one is an error.
         """
-        named = {key: name for key in ("labels", "groups") if (name := getattr(self, key))}
-        missing = {key: name for key, name in named.items() if not has_column(names, name)}
+        given = {key: name for key in ("labels", "groups") if (name := getattr(self, key))}
+        found = {key: column_called(name, names) for key, name in given.items()}
+        missing = {key: given[key] for key, name in found.items() if name is None}
         for key, name in missing.items() if are_needed else ():
             expected = f"one of {', '.join(names)}" if names else f"no {key}"
             raise InputError(f"{where} has no column {name!r}, expected {expected}")
         notes = tuple(f"{where} has no column {name!r}, so the pairs have no {key}" for key, name in missing.items())
-        return replace(self, **dict.fromkeys(missing, "")), notes
+        return replace(self, **{key: name or "" for key, name in found.items()}), notes
 
 
 @dataclass(frozen=True)
@@ -82,11 +84,6 @@ class Table:
         """Raise an error if another split than train is requested of data without splits."""
         if not self.is_divided:
             require_train(self.split, str(self.path))
-
-
-def has_column(names: Sequence[str], wanted: str) -> bool:
-    """Whether a column has this name or position, as `read_column` finds it."""
-    return wanted in names or wanted in map(str, range(len(names)))
 
 
 def chosen_column(where: str, names: Sequence[str], given: str, usual: Sequence[str], kind: str) -> str:

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,7 @@ def open_texts(
     place = f"{table.where}, {named['groups']}"
     groups = _groups(read["groups"], place, need_columns, notes) if "groups" in read else None
     scores = _scores(read["scores"], f"{table.where}, {named['scores']}") if "scores" in read else None
-    labels, label_names = _labels(tables, split, named["labels"], len(texts))
+    labels, label_names = _labels(tables, split, named["labels"], len(texts), need_columns)
     ids = unique_ids(map(str, read["ids"])) if "ids" in read else row_ids(split, len(texts))
     rows = TextRows(texts, pairs, groups, scores, tuple(notes), digest)
     source = Source(f"{title}/{split}", rows, ids, labels, label_names, notes=tuple(notes))
@@ -187,7 +187,7 @@ def _present(table: Table, key: str, named: str, is_needed: bool, take_files: bo
 
 
 def _labels(
-    tables: Mapping[str, Table], split: str, named: str, rows: int
+    tables: Mapping[str, Table], split: str, named: str, rows: int, is_needed: bool
 ) -> tuple[npt.NDArray[np.int64] | None, tuple[str, ...]]:
     """Return labels and their names; a label has the same number in all splits."""
     if not named:
@@ -199,6 +199,8 @@ def _labels(
         return (None, ()) if numbers is None else (np.asarray(numbers, np.int64), known)
     others = [each.column(named, len(each.texts())) for key, each in tables.items() if key != split and each.has(named)]
     everywhere = [label for values in (own, *others) for label in values]
+    if not is_needed and not is_labelled(everywhere).any():
+        return None, ()
     found, known = label_numbers(everywhere, f"{table.where}, labels {named},")
     return found[:rows], known
 
@@ -277,6 +279,6 @@ def _without_broken(source: Source, where: str, skip: bool) -> Source:
     kept = np.array([row for row in range(len(rows)) if row not in broken], np.int64)
     if not len(kept):
         raise InputError(f"{where} holds no text that can be used: {shown}")
-    left, usable = source.take(kept), replace(rows.take(kept), digest=rows.digest)
+    left, usable = source.take(kept), rows.take(kept)
     skipped = tuple(f"{source.ids[row]} ({fault.removeprefix('is ')})" for row, fault in broken.items())
     return Source(left.name, usable, left.ids, left.labels, left.label_names, skipped=skipped, notes=left.notes)

@@ -12,6 +12,12 @@ from nonneg.tables import column_names, read_column, split_name
 TEXT_COLUMNS = ("text", "sentence")  # the usual names of a dataset's column of texts
 
 
+def column_called(wanted: str, names: Sequence[str]) -> str | None:
+    """Return the column of this name, or of this position, from 0, as `read_column` finds it; None if there is none."""
+    positions = {str(position): name or str(position) for position, name in enumerate(names)}
+    return wanted if wanted in names else positions.get(wanted)
+
+
 class Table(Protocol):
     """One split of the data.
 
@@ -50,7 +56,7 @@ class FileTable:
         return values
 
     def has(self, column: str, or_file: bool = False) -> bool:
-        return column in self._names or (or_file and self._is_file(column))
+        return column_called(column, self._names) is not None or (or_file and self._is_file(column))
 
     def column(self, column: str, rows: int) -> Sequence[Any]:
         """Return a column of the same file, or of another one: `labels.txt`, `table.csv:column`."""

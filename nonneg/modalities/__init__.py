@@ -15,6 +15,7 @@ from nonneg.modalities._source import (
     as_tensors,
     is_uniform,
     map_arrays,
+    unwrapped,
 )
 from nonneg.modalities._splits import UndividedError
 
@@ -31,4 +32,5 @@ __all__ = [
     "map_arrays",
     "register",
     "uniform",
+    "unwrapped",
 ]

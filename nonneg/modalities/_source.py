@@ -113,17 +113,29 @@ class SomeRows:
         return (len(self.rows), *self.whole.shape[1:])
 
 
+def unwrapped(samples: Any) -> tuple[Any, npt.NDArray[np.int64]]:
+    """Return the samples that a selection was taken from, and the rows that were taken.
+
+    Example:
+        >>> unwrapped(SomeRows(SomeRows("samples", np.array([5, 3, 8])), np.array([2, 0])))
+        ('samples', array([8, 5]))
+    """
+    rows = np.arange(len(samples))
+    while isinstance(samples, SomeRows):
+        samples, rows = samples.whole, samples.rows[rows]
+    return samples, rows
+
+
 def is_uniform(samples: Any) -> bool:
     """Whether a sample has arrays of the same shapes in every batch, so that all samples can be stored as one batch.
 
-    Arrays are, and so are objects that say it by an attribute of this name.
+    This holds for arrays, and for objects whose attribute of this name is true.
 
     Example:
         >>> is_uniform(np.zeros((3, 2))), is_uniform(SomeRows(np.zeros((3, 2)), np.array([1]))), is_uniform([1])
         (True, True, False)
     """
-    while isinstance(samples, SomeRows):
-        samples = samples.whole
+    samples, _ = unwrapped(samples)
     return isinstance(samples, np.ndarray) or bool(getattr(samples, "is_uniform", False))
 
 

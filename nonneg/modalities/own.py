@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 from nonneg.errors import InputError
 from nonneg.messages import one_line
 from nonneg.modalities._modality import Modality, register
-from nonneg.modalities._source import SomeRows, Source, map_arrays
+from nonneg.modalities._source import Source, map_arrays, unwrapped
 from nonneg.processes import cores
 
 Transform = Callable[[Any], Any]
@@ -47,9 +47,8 @@ class Own(Modality):
 
     def load_views(self, source: Source, rows: Tensor, seed: int, epoch: int, count: int) -> Iterator[Any]:
         """Yield batches of `count` views of each sample; their arrays are `(batch, count, …)`."""
-        items = source.samples
-        while isinstance(items, SomeRows):
-            items, rows = items.whole, torch.from_numpy(items.rows)[rows]
+        items, numbers = unwrapped(source.samples)
+        rows = torch.from_numpy(numbers)[rows]
         if getattr(items, "transform", None) is None:
             raise InputError("views is missing, expected a transform of one sample into one view")
         workers = min(_MOST_WORKERS, cores()) if self.workers < 0 else self.workers

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
-from nonneg.modalities import Shared, SomeRows, Source, arrays_of, as_tensors, is_uniform, map_arrays
+from nonneg.modalities import Shared, SomeRows, Source, arrays_of, as_tensors, is_uniform, map_arrays, unwrapped
 from nonneg.processes import memory
 from nonneg.training.config import TrainConfig
 
@@ -211,7 +211,7 @@ class MappedRows:
     @classmethod
     def of(cls, samples: Any) -> "MappedRows | None":
         """Return the rows of a contiguous memory map, or of a selection of its rows; None for anything else."""
-        array, rows = (samples.whole, samples.rows) if isinstance(samples, SomeRows) else (samples, None)
+        array, rows = unwrapped(samples) if isinstance(samples, SomeRows) else (samples, None)
         is_map = isinstance(array, np.memmap) and array.filename is not None and array.flags.c_contiguous
         is_map = is_map and array.mode != "c"  # changes of such a map are not in its file
         return cls(array, rows) if is_map and hasattr(os, "preadv") else None

@@ -25,7 +25,16 @@ def saved(folder, images=IMAGES):
     return np.load(folder / "images.npy", mmap_mode="r")
 
 
-KINDS = ["resident", "resident rows", "array", "map", "part of a map", "rows of a map", "changed map"]
+KINDS = [
+    "resident",
+    "resident rows",
+    "array",
+    "map",
+    "part of a map",
+    "rows of a map",
+    "rows of rows of a map",
+    "changed map",
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -38,10 +47,12 @@ def test_every_feed_gives_the_same_batches(kind, tmp_path):
         "map": lambda: saved(tmp_path),
         "part of a map": lambda: saved(tmp_path, more)[7:],
         "rows of a map": lambda: SomeRows(saved(tmp_path, more), np.arange(7, 57)),
+        "rows of rows of a map": lambda: SomeRows(SomeRows(saved(tmp_path, more), np.arange(57)), np.arange(7, 57)),
         "changed map": lambda: changed(saved(tmp_path, 255 - IMAGES)),
     }[kind]()
     made = Resident if kind.startswith("resident") else ReadAhead
     feed = made(source(images, np.arange(50)), CPU)
+    assert ("on disk" in feed.where) == (kind.endswith("of a map") or kind == "map")
     batches = list(feed.batches(ROWS, epoch=0))
     assert len(batches) == 12
     for rows, batch in zip(ROWS, batches, strict=True):

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from pydantic import Field
@@ -15,7 +14,7 @@ from nonneg.codes import active
 from nonneg.errors import InputError
 from nonneg.modalities._modality import Modality, register
 from nonneg.modalities._random import uniform
-from nonneg.modalities._source import SomeRows, Source
+from nonneg.modalities._source import Source, unwrapped
 from nonneg.modalities._splits import require_train, unique_ids
 from nonneg.modalities.graphs._apart import attributes_apart
 from nonneg.modalities.graphs._encoders import build_encoder, check_encoder
@@ -63,7 +62,7 @@ class Nodes(Modality):
         self, data: Any, split: str = "train", *, skip_broken: bool | None = None, progress: bool = True
     ) -> Source:
         if isinstance(data, Source):
-            if not isinstance(_whole(data.samples), GraphNodes):
+            if not isinstance(unwrapped(data.samples)[0], GraphNodes):
                 raise InputError(f"{data.name} holds a {type(data.samples).__name__}, expected the nodes of a graph")
             return data
         raw = open_graph(data)
@@ -87,7 +86,7 @@ class Nodes(Modality):
         )
 
     def fitted(self, source: Source) -> Self:
-        samples = _whole(source.samples)
+        samples, _ = unwrapped(source.samples)
         check_attributes(samples, self.attributes, self.attribute_digest, source.name)
         return replace(self, attributes=samples.graph.width, attribute_digest=samples.digest)
 
@@ -126,7 +125,7 @@ class Nodes(Modality):
 
     def preview(self, source: Source, rows: range) -> dict[str, Any]:
         """Return a drawing of each node's neighbourhood, and the names of its attributes as words."""
-        samples, nodes = _whole_and_rows(source)
+        samples, nodes = unwrapped(source.samples)
         drawer = Drawer(samples)
         chosen = nodes[rows.start : rows.stop].tolist()
         return {
@@ -139,7 +138,7 @@ class Nodes(Modality):
 
         By chance, if edges led anywhere, it would be the share of all ends of edges that lie at these nodes.
         """
-        samples, nodes = _whole_and_rows(source)
+        samples, nodes = unwrapped(source.samples)
         edges = samples.graph.edges
         parts = np.ones(len(edges.columns), np.float32), edges.columns.numpy(), edges.starts.numpy()
         links = sp.csr_array(parts, shape=edges.shape)[nodes][:, nodes]
@@ -159,23 +158,9 @@ class Nodes(Modality):
 
         An attribute of 0 and 1 is above its mean where it is 1.
         """
-        samples, nodes = _whole_and_rows(source)
+        samples, nodes = unwrapped(source.samples)
         return {"attributes": attributes_apart(samples.graph, nodes, codes, samples.names)}
 
     def with_light_views(self) -> Self:
         """Use the graph itself: a probe sees what `embed` returns."""
         return replace(self, views=ViewConfig(drop_edges=(0.0,), mask_attributes=(0.0,)))
-
-
-def _whole_and_rows(source: Source) -> tuple[GraphNodes, npt.NDArray[np.int64]]:
-    """Return all nodes of the graph, and which of them the source holds."""
-    samples, nodes = source.samples, np.arange(len(source))
-    while isinstance(samples, SomeRows):
-        samples, nodes = samples.whole, samples.rows[nodes]
-    return samples, nodes
-
-
-def _whole(samples: Any) -> Any:
-    while isinstance(samples, SomeRows):
-        samples = samples.whole
-    return samples

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nonneg.errors import InputError
 from nonneg.modalities._modality import Modality, register
-from nonneg.modalities._source import SomeRows, Source
+from nonneg.modalities._source import Source, unwrapped
 from nonneg.modalities._splits import require_train, unique_ids
 from nonneg.modalities.graphs._block_views import GraphViewConfig, draw_view
 from nonneg.modalities.graphs._blocks import BLOCKS, WholeGraphs, chosen_blocks
@@ -53,7 +53,7 @@ class Graphs(Modality):
         self, data: Any, split: str = "train", *, skip_broken: bool | None = None, progress: bool = True
     ) -> Source:
         if isinstance(data, Source):
-            if not isinstance(_whole(data.samples), WholeGraphs):
+            if not isinstance(unwrapped(data.samples)[0], WholeGraphs):
                 raise InputError(f"{data.name} holds a {type(data.samples).__name__}, expected whole graphs")
             return data
         raw = open_graphs(data)
@@ -68,7 +68,7 @@ class Graphs(Modality):
         return Source(raw.name, samples, ids, raw.labels, raw.label_names, notes=(size, *notes))
 
     def fitted(self, source: Source) -> Self:
-        samples = _whole(source.samples)
+        samples, _ = unwrapped(source.samples)
         check_attributes(samples, self.attributes, self.attribute_digest, source.name)
         return replace(self, attributes=samples.graph.width, attribute_digest=samples.digest)
 
@@ -97,10 +97,9 @@ class Graphs(Modality):
 
     def preview(self, source: Source, rows: range) -> dict[str, Any]:
         """Return a drawing of each graph; a node's colour is its largest attribute."""
-        samples, chosen = source.samples, np.arange(rows.start, rows.stop)
-        while isinstance(samples, SomeRows):
-            samples, chosen = samples.whole, samples.rows[chosen]
-        blocks = (chosen_blocks(samples.graph, torch.tensor([row])).graph for row in chosen.tolist())
+        samples, numbers = unwrapped(source.samples)
+        chosen = numbers[rows.start : rows.stop].tolist()
+        blocks = (chosen_blocks(samples.graph, torch.tensor([row])).graph for row in chosen)
         return {"media": [drawn_graph(graph) for graph in blocks]}
 
     def with_light_views(self) -> Self:
@@ -129,9 +128,3 @@ class Pooled(nn.Module):
         if self.pooling == "sum":
             return sums
         return sums / h.new_zeros(graphs).index_add_(0, owner, kept.to(h.dtype))[:, None]
-
-
-def _whole(samples: Any) -> Any:
-    while isinstance(samples, SomeRows):
-        samples = samples.whole
-    return samples

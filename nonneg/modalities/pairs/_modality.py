@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from nonneg.errors import InputError
 from nonneg.modalities._modality import Modality, register
-from nonneg.modalities._source import SomeRows, Source
+from nonneg.modalities._source import SomeRows, Source, unwrapped
 from nonneg.modalities.images import Images
 from nonneg.modalities.pairs._encoder import TwoSided
-from nonneg.modalities.pairs._rows import GROUP, PairRows, SideRows, unwrapped
+from nonneg.modalities.pairs._rows import GROUP, PairRows, SideRows
 from nonneg.modalities.pairs._side import Side, preview
 from nonneg.modalities.pairs.sources import Columns, open_pairs, picture_files
 from nonneg.modalities.texts import Texts

@@ -9,7 +9,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from nonneg.errors import InputError
-from nonneg.modalities._source import SomeRows, Source, is_uniform
+from nonneg.modalities._source import Source, is_uniform
 from nonneg.modalities._splits import unique_ids
 
 GROUP = "group"  # the key of a batch beside those of the sides
@@ -80,14 +80,6 @@ class SideRows:
 
     def __getitem__(self, rows: Any) -> dict[str, Any]:
         return {self.side: self.source.samples[np.arange(len(self))[rows]]}
-
-
-def unwrapped(samples: Any) -> tuple[Any, npt.NDArray[np.int64]]:
-    """Return the samples that a selection was taken from, and the rows that were taken."""
-    rows = np.arange(len(samples))
-    while isinstance(samples, SomeRows):
-        samples, rows = samples.whole, samples.rows[rows]
-    return samples, rows
 
 
 def pair_source(

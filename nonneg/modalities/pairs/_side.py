@@ -9,9 +9,9 @@ import numpy as np
 
 from nonneg.errors import InputError
 from nonneg.modalities._modality import Modality
-from nonneg.modalities._source import SomeRows, Source
+from nonneg.modalities._source import SomeRows, Source, unwrapped
 from nonneg.modalities._splits import UndividedError
-from nonneg.modalities.pairs._rows import PairRows, SideRows, unwrapped
+from nonneg.modalities.pairs._rows import PairRows, SideRows
 from nonneg.modalities.pairs.sources import NotPairsError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from nonneg.errors import InputError
 from nonneg.modalities._random import uniform
-from nonneg.modalities._source import SomeRows
+from nonneg.modalities._source import unwrapped
 from nonneg.modalities.texts._tokenizer import Tokenizer, Tokens
 
 _LONGEST_CHAIN = 100  # rows
@@ -150,9 +150,7 @@ class TextRows:
 
 def text_rows(samples: Any, name: str) -> tuple[TextRows, npt.NDArray[np.int64]]:
     """Return the texts of a source's samples, and the rows of them that the source has."""
-    rows = np.arange(len(samples))
-    while isinstance(samples, SomeRows):
-        samples, rows = samples.whole, samples.rows[rows]
+    samples, rows = unwrapped(samples)
     if not isinstance(samples, TextRows):
         raise InputError(f"{name} holds a {type(samples).__name__}, expected texts, as Texts.open returns them")
     return samples, rows

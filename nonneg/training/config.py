@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from nonneg.durable import read_bounded, read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.modalities import Modality
 from nonneg.modalities.images import Images
@@ -107,8 +108,8 @@ class TrainConfig:
     """Numerical precision of the forward and backward pass; tf32: float32, but GPUs may round factors of matrix
     products to 11 bits, which is several times as fast."""
     compile: Literal["auto", "graph", "record", "forward", "off"] = "auto"
-    """Compile the whole step and record it as one CUDA graph, only record it, compile only the forward pass, or do
-    nothing; auto chooses the fastest."""
+    """graph: compile the whole step and record it as one CUDA graph; record: only record it; forward: compile only the
+    forward pass; off: neither; auto: the fastest of these."""
     data_on: Literal["auto", "device", "disk"] = "auto"
     """Where samples are kept: all on the device, or on disk and read ahead; auto: on the device if they fit."""
     checkpoint_steps: Annotated[int, Field(ge=1)] = 1000
@@ -218,16 +219,12 @@ def load_recipe(recipe: str) -> TrainConfig:
     """
     known = recipes()
     path = known.get(recipe, Path(recipe))
-    if path.exists() and not path.is_file():
-        raise InputError(f"recipe {recipe!r} is not a regular file, expected a TOML file")  # a pipe would never end
+    with read_errors_as_input_errors(path):
+        if not path.exists():
+            raise InputError(f"recipe {recipe!r} is neither a file nor one of the recipes {', '.join(known)}")
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        names = ", ".join(known)
-        raise InputError(f"recipe {recipe!r} is neither a file nor one of the recipes {names}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"recipe {recipe} cannot be read: {error}") from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        content = tomllib.loads(read_bounded(path).decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"recipe {recipe} is not TOML: {error}") from error
     try:
         config: TrainConfig = build(TrainConfig, content)

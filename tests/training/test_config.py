@@ -88,8 +88,19 @@ def test_the_choices_in_the_config_are_those_that_exist():
 
 def test_a_pipe_as_recipe_is_an_error_instead_of_a_wait(tmp_path):
     os.mkfifo(tmp_path / "pipe.toml")
-    with pytest.raises(InputError, match=r"pipe\.toml' is not a regular file"):
+    with pytest.raises(InputError, match=r"pipe\.toml is not a regular file"):
         load_recipe(str(tmp_path / "pipe.toml"))
+
+
+@pytest.mark.parametrize("name", ["a" * 5000, "a\0b", "\ud800"])
+def test_a_name_that_no_file_can_have_is_an_error(name):
+    with pytest.raises(InputError, match="cannot be read"):
+        load_recipe(name)
+
+
+def test_a_recipe_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "mine.toml").write_bytes(b"\xef\xbb\xbfepochs = 7\n")
+    assert load_recipe(str(tmp_path / "mine.toml")).epochs == 7
 
 
 def test_an_unknown_recipe_lists_the_known_ones():

@@ -97,12 +97,7 @@ def _work(
         print(f"Note: {note}.", file=sys.stderr)
     layers: tuple[Layer, ...] = ("encoder", "projector") if options.layer == "both" else (options.layer,)
     side = options.side or next(iter(model.modality.sides), "")
-    out = _beside(run, source, side) if out is None else out
-    if len(layers) > 1 and out.name in ("", ".."):
-        raise InputError(f"out is {out}, expected the name of a folder, to which the layers' names are added")
-    folders = {name: out if len(layers) == 1 else out.with_name(f"{out.stem}-{name}{out.suffix}") for name in layers}
-    for folder in folders.values():
-        _check_writable(folder, options.overwrite)
+    folders = _folders(_beside(run, source, side) if out is None else out, layers, options.overwrite)
     device = _device(options.accelerator, processes)
     batch_size = options.batch_size or usual_batch_size(source, device)
     shares = aligned_shares(len(source), batch_size, processes.total)
@@ -137,22 +132,34 @@ def _work(
             share.save(_part(folders[name], processes.rank), overwrite=options.overwrite)
     yield None
     for name, folder in folders.items() if processes.is_first else ():
+        whole = features[name]
         if in_parts:
-            parts = [Features.load(_part(folder, rank)) for rank, share in enumerate(shares) if share]
-            whole = joined(parts)
+            whole = joined([Features.load(_part(folder, rank)) for rank, share in enumerate(shares) if share])
             whole = whole.with_provenance(feature_figures(model, source, whole.codes)) if options.media else whole
-        else:
-            whole = features[name]
         if has_partners and name == "projector":
             whole = with_agreement(whole, model.to(device), source, whole)
         whole.save(folder, overwrite=options.overwrite)
         _remove_parts(folder)
     if processes.is_first and side and options.media and model.config.rectify != "none" and "projector" in folders:
         # Samples of pairs have words, so that features can name themselves; dense ones stand for nothing of their own.
-        with progress_bar(progress) as bar:
-            bar.add_task("naming features", total=None)
-            save_suggestions(Features.load(folders["projector"]), folders["projector"])
+        _name_features(folders["projector"], progress)
     yield list(folders.values())
+
+
+def _folders(out: Path, layers: tuple[Layer, ...], overwrite: bool) -> dict[Layer, Path]:
+    """Return the folder of each layer, after checking before the work that it can be written."""
+    if len(layers) > 1 and out.name in ("", ".."):
+        raise InputError(f"out is {out}, expected the name of a folder, to which the layers' names are added")
+    folders = {name: out if len(layers) == 1 else out.with_name(f"{out.stem}-{name}{out.suffix}") for name in layers}
+    for folder in folders.values():
+        _check_writable(folder, overwrite)
+    return folders
+
+
+def _name_features(folder: Path, progress: bool) -> None:
+    with progress_bar(progress) as bar:
+        bar.add_task("naming features", total=None)
+        save_suggestions(Features.load(folder), folder)
 
 
 def _run_name(run: str) -> str:
@@ -177,7 +184,7 @@ def _beside(run: str, source: Source, side: str) -> Path:
 
 
 def _check_writable(folder: Path, overwrite: bool) -> None:
-    """Check before the work that the folder can be written."""
+    """Check that the folder can be written."""
     if folder.exists() and not is_features(folder):
         raise InputError(f"{folder} does not hold features and is never replaced; choose another --out")
     if folder.exists() and not overwrite:

@@ -75,9 +75,10 @@ def bytes_held(source: Source, config: TrainConfig, device: torch.device, proces
 
 
 def needed_memory(source: Source, config: TrainConfig, fabric: Any, step: int, views: int) -> str:
-    """Describe the memory that the data and a step take; raise an error if there is less: the system would kill us.
+    """Describe the memory that the data and a step take; raise an error if there is less: the system would end
+    the process.
 
-    On a GPU a compiled step takes less than this, and running out of memory is an error there: only data is checked.
+    On a GPU only data is checked: a compiled step takes less than this, and running out of memory is an error there.
     """
     on_gpu, data = fabric.device.type == "cuda", bytes_held(source, config, fabric.device, fabric.world_size, views)
     available = _available_memory(fabric.device)

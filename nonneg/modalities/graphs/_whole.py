@@ -28,7 +28,7 @@ class Graphs(Modality):
 
     name: ClassVar[str] = "graphs"
     kind: ClassVar[str] = "graphs"
-    legend: ClassVar[str] = "The colour of a node is its largest attribute."
+    legend: ClassVar[str] = "A node's colour shows its largest attribute."
 
     width: Annotated[int, Field(ge=1, le=2**16)] = 128
     """Width of every layer of the encoder, and of its output."""
@@ -96,7 +96,7 @@ class Graphs(Modality):
         return {"views": ((graph, graph.weights, every, blocks.owner),), "sizes": blocks.sizes}
 
     def preview(self, source: Source, rows: range) -> dict[str, Any]:
-        """Return a drawing of each graph; a node's colour is its largest attribute."""
+        """Return a drawing of each graph; a node's colour shows its largest attribute."""
         samples, numbers = unwrapped(source.samples)
         chosen = numbers[rows.start : rows.stop].tolist()
         blocks = (chosen_blocks(samples.graph, torch.tensor([row])).graph for row in chosen)

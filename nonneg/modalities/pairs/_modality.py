@@ -41,7 +41,8 @@ class Pairs(Modality):
     labels: str = ""
     """The column of labels; training needs none. Empty for none."""
     groups: str = ""
-    """The column of groups, whose pairs are never negatives of each other; empty: pairs that share a sample."""
+    """The column of groups: pairs of a group are never negatives of each other. Empty: pairs that share a sample are
+    a group."""
     skip_broken: bool = False
     """Leave out pairs of which a side cannot be read, and record which; otherwise they are an error."""
     width: Annotated[int, Field(ge=1, le=2**16)] = 256

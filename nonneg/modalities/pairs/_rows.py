@@ -42,7 +42,7 @@ class PairRows:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether both sides are."""
+        """Whether both sides can be stored as one batch."""
         return all(is_uniform(source.samples) for source in self.sources)
 
     def side(self, side: str, rows: npt.NDArray[np.int64] | None = None) -> Source:

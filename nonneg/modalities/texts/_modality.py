@@ -38,7 +38,7 @@ class Texts(Modality):
     name: ClassVar[str] = "texts"
 
     labels: str = ""
-    """The column of labels, or a file of them; training needs none. Empty for none, as are the next four."""
+    """The column of labels, or a file of them; training needs none. Here and in the next four, empty means none."""
     pairs: str = ""
     """The column of each text's partner, such as its title, or a file of them: the loss compares a text with it."""
     groups: str = ""

@@ -77,15 +77,15 @@ class TrainConfig:
     share: float = 0.0
     """Share of samples on which each feature is kept active, for rectify relu and rep_relu; 0 for no control."""
     first_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share at the start of training, which falls to `share` over the first 80% of the steps; 0 to start there."""
+    """`share` at the start of training; it falls to `share` over the first 80% of the steps. 0: `share` throughout."""
     dense_weight: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Weight of the same loss on the features before the rectifier, which keeps the encoder as accurate as without a
     rectifier; the loss on the rectified features has the remaining weight."""
     first_dense_weight: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """That weight at the start of training, which falls to `dense_weight` over the first 80% of the steps; 0 to start
-    there."""
+    """`dense_weight` at the start of training; it falls to `dense_weight` over the first 80% of the steps. 0:
+    `dense_weight` throughout."""
     dense_temperature: Annotated[float, Field(gt=0)] = 0.1
-    """Temperature of that loss before the rectifier, for info_nce and sup_con."""
+    """Temperature of the loss on the features before the rectifier, for info_nce and sup_con."""
 
     optimiser: Literal["adamw", "sgd", "lars"] = "adamw"
     """The algorithm that updates the weights."""

@@ -27,7 +27,8 @@ class ViewConfig:
     delete: Share = 0.0
     """Probability that a token is deleted."""
     delete_most: Share = 0.0
-    """Above `delete`: each view has its own probability, drawn between the two, and so keeps few or many tokens."""
+    """Above `delete`: each view draws its own probability between the two, and so keeps few or many tokens. 0:
+    `delete` for all views."""
     mask: Share = 0.0
     """Probability that a token is replaced by [MASK]."""
 

@@ -17,8 +17,9 @@ from nonneg.modalities._random import uniform
 from nonneg.modalities._source import Source, unwrapped
 from nonneg.modalities._splits import require_train, unique_ids
 from nonneg.modalities.graphs._apart import attributes_apart
+from nonneg.modalities.graphs._cleaned import cleaned
 from nonneg.modalities.graphs._encoders import build_encoder, check_encoder
-from nonneg.modalities.graphs._graph import Graph, GraphNodes, check_attributes, cleaned
+from nonneg.modalities.graphs._graph import Graph, GraphNodes, check_attributes
 from nonneg.modalities.graphs._preview import Drawer
 from nonneg.modalities.graphs._sample import neighbourhoods
 from nonneg.modalities.graphs._structural import STRUCTURAL_NAMES

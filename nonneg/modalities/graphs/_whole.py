@@ -15,8 +15,9 @@ from nonneg.modalities._source import Source, unwrapped
 from nonneg.modalities._splits import require_train, unique_ids
 from nonneg.modalities.graphs._block_views import GraphViewConfig, draw_view
 from nonneg.modalities.graphs._blocks import BLOCKS, WholeGraphs, chosen_blocks
+from nonneg.modalities.graphs._cleaned import cleaned
 from nonneg.modalities.graphs._encoders import NodeViews, build_encoder, check_encoder
-from nonneg.modalities.graphs._graph import Graph, check_attributes, cleaned
+from nonneg.modalities.graphs._graph import Graph, check_attributes
 from nonneg.modalities.graphs._preview import drawn_graph
 from nonneg.modalities.graphs.sources import open_graphs
 

@@ -7,10 +7,11 @@ from os.path import relpath
 from pathlib import Path
 
 from docs.generator._commands import command_reference
+from docs.generator._exports import exported_questions
 from docs.generator._notebooks import executed_page
 
 _LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
-_COMMANDS = "<!-- commands -->"
+_COMMANDS, _EXPORT = "<!-- commands -->", "<!-- export -->"
 
 
 def stage(root: Path, out: Path) -> None:
@@ -25,6 +26,9 @@ def stage(root: Path, out: Path) -> None:
         text = page.read_text(encoding="utf-8")
         if _COMMANDS in text:
             text = text.replace(_COMMANDS, command_reference())
+        if _EXPORT in text:
+            exported_questions(docs / "quickstart.md", page.with_name("questions.html"))
+            text = text.replace(_EXPORT, "[Open this page](questions.html)")
         retarget = partial(_with_target, source=docs / page.relative_to(out), page=page, root=root, out=out)
         page.write_text(_LINK.sub(retarget, text), encoding="utf-8")
 

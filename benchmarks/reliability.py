@@ -216,8 +216,10 @@ def _page(table: list[str], flipped: flips.Count | None, defects: list[str], mac
     return [
         "# Kills, damaged files and bad input",
         "",
-        "What a user may meet: a process that is killed, a disk that returns another byte, a mistake in a command. Each"
-        " line is counted by a program; a defect would be listed.",
+        "Processes were killed, bytes of files were changed, and commands got bad input, hundreds of times."
+        f" {'No defect was found' if not defects else f'{len(defects)} defects were found'}: nothing may be half-written,"
+        " every change of a byte must be detected or have no effect, and bad input must end in an error message. Each"
+        " line of the table is counted by a program.",
         "",
         *table,
         "",

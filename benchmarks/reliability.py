@@ -217,7 +217,7 @@ def _page(table: list[str], flipped: flips.Count | None, defects: list[str], mac
         "# Kills, damaged files and bad input",
         "",
         "Processes were killed, bytes of files were changed, and commands got bad input, hundreds of times."
-        f" {'No defect was found' if not defects else f'{len(defects)} defects were found'}: nothing may be half-written,"
+        f" {len(defects) or 'No'} defect{'s were' if len(defects) > 1 else ' was'} found: nothing may be half-written,"
         " every change of a byte must be detected or have no effect, and bad input must end in an error message. Each"
         " line of the table is counted by a program.",
         "",

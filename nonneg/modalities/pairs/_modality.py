@@ -20,6 +20,7 @@ from nonneg.modalities.pairs.sources import Columns, open_pairs, picture_files
 from nonneg.modalities.texts import Texts
 
 _JOIN = "+"  # between the names of the two encoders
+_OF_PAIRS = ("labels", "pairs", "groups", "ids", "scores", "skip_broken")  # settings that a side alone would use
 _OTHER_STREAM = 1 << 32  # added to the seed of the second side: with the same numbers, partners would be found by them
 
 
@@ -47,6 +48,16 @@ class Pairs(Modality):
     """Leave out pairs of which a side cannot be read, and record which; otherwise they are an error."""
     width: Annotated[int, Field(ge=1, le=2**16)] = 256
     """Width of the space into which both encoders map, before the projector."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for place in ("first", "second"):
+            for name in _OF_PAIRS:
+                value = getattr(getattr(self, place), name, None)
+                if value:
+                    raise InputError(
+                        f"{place}.{name} is {value!r}, expected {type(value)()!r}: only the pairs have such a setting"
+                    )
 
     # Sides
 

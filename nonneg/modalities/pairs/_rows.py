@@ -100,8 +100,9 @@ def pair_source(
     Args:
         first, second: the samples of each side.
         links: `(pairs, 2)` rows of `first` and `second` that belong together; by default row i of both.
-        groups: `(pairs,)` integers: pairs of the same group are never negatives of each other. By default, pairs that
-            share a sample are of one group, and so are pairs connected through others.
+        groups: `(pairs,)` integers: pairs of the same group are never negatives of each other. By default, and among
+            pairs whose group is negative, pairs that share a sample are of one group, and so are pairs connected
+            through others.
         sides: the names of the sides.
         name: where the pairs come from.
         labels: `(pairs,)` integers, -1 for unlabelled pairs.
@@ -123,9 +124,12 @@ def pair_source(
         raise InputError(f"links has shape {links.shape}, expected (pairs, 2) with at least one pair")
     if links.min() < 0 or (links.max(axis=0) >= (len(first), len(second))).any():
         raise InputError(f"links names rows up to {links.max(axis=0).tolist()}, expected rows of both sources")
-    found = _connected(links, len(first), len(second)) if groups is None else np.asarray(groups, np.int64)
+    found = np.full(len(links), -1) if groups is None else np.array(groups, np.int64)
     if len(found) != len(links):
         raise InputError(f"groups: {len(found)} given, expected {len(links)}, one per pair")
+    loose = found < 0
+    if loose.any():
+        found[loose] = found.max() + 1 + _connected(links[loose], len(first), len(second))
     if labels is not None:
         labels = np.asarray(labels, np.int64)
         if labels.shape != (len(links),):

@@ -236,14 +236,14 @@ def test_a_list_of_edges_alone_is_a_graph(tables):
     ("name", "content", "message"),
     [
         ("edges.csv", "from,to\n1,2\n", r"edges.csv .*from, to.*source"),
-        ("edges.csv", "source,target\n007,77\n", r"edges.csv: row 1 names node 77"),
+        ("edges.csv", "source,target\n007,77\n", r"edges.csv: row 0 names node 77"),
         ("edges.csv", "source,target,weight\n007,8,heavy\n", "weight .*numbers"),
         ("nodes.csv", "id,age\n9,1\n8,\n007,2\n", "attribute age of node 8 is nan"),
         ("nodes.csv", "id,age\n9,old\n8,new\n007,new\n", "age .*numbers"),
         ("nodes.csv", "id\n9\n9\n007\n", "id 9"),
         ("nodes.csv", "id,split\n9,later\n8,\n007,\n", "split has 'later'"),
-        ("nodes.csv", "id,age\n9,1\n ,2\n007,3\n", "id .*row 2"),
-        ("edges.csv", "source,target\n007,8\n9,\n", "target .*row 2"),
+        ("nodes.csv", "id,age\n9,1\n ,2\n007,3\n", "id .*row 1"),
+        ("edges.csv", "source,target\n007,8\n9,\n", "target .*row 1"),
     ],
 )
 def test_an_error_in_a_table_names_it(tables, name, content, message):

@@ -129,6 +129,7 @@ def test_columns_are_found_by_their_usual_names_or_named(folder):
     with pytest.raises(InputError, match=r"where, what.*--first-column"):
         Pairs().open(str(path))
     assert len(Pairs(first_column="where", second_column="what").open(str(path), progress=False)) == 4
+    assert len(Pairs(first_column="0", second_column="1").open(str(path), progress=False)) == 4  # by position
     with pytest.raises(InputError, match="no column 'nowhere'"):
         Pairs(first_column="nowhere").open(str(path))
 
@@ -197,12 +198,18 @@ def test_a_column_of_groups_replaces_shared_samples(folder):
     assert groups[0] == groups[1] != groups[2] == groups[3]
 
 
-def test_a_group_that_is_negative_or_empty_is_none(folder):
+def test_rows_without_a_group_are_no_negatives_if_they_share_a_sample(folder):
     named = [*ROWS, ("c.png", "blue"), ("c.png", "deep blue")]
-    rows = [(*row, group) for row, group in zip(named, [-1, "-1", "", None, 5, 5], strict=True)]
+    rows = [(*row, group) for row, group in zip(named, [-1, -1, "", None, 5, 5], strict=True)]
     write(folder / "t.jsonl", rows, ("image", "text", "g"))
     groups = Pairs(groups="g").open(str(folder / "t.jsonl"), progress=False).samples.groups
-    assert len(set(groups[:5])) == 5 and groups[4] == groups[5]
+    assert groups[1] == groups[2] and len({*groups}) == 4 and groups[4] == groups[5]
+
+
+@pytest.mark.parametrize(("side", "setting"), [("second", {"labels": "kind"}), ("second", {"skip_broken": True})])
+def test_a_setting_that_only_pairs_have_is_an_error_on_a_side(side, setting):
+    with pytest.raises(InputError, match=rf"{side}\.{next(iter(setting))} is "):
+        Pairs(**{side: Texts(**setting)})
 
 
 def test_a_long_group_takes_the_memory_of_one_row(folder):

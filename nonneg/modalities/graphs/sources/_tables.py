@@ -48,7 +48,7 @@ def from_tables(path: Path, edges: Path, nodes: Path | None) -> RawGraph:
         unknown = np.isnan(found.astype(float))
         if unknown.any():
             row = int(np.flatnonzero(unknown)[0])
-            raise InputError(f"{edges}: row {row + 1} names node {column[row]}, expected one of the ids in {nodes}")
+            raise InputError(f"{edges}: row {row} names node {column[row]}, expected one of the ids in {nodes}")
     return RawGraph(
         path.stem,
         str(path),
@@ -110,7 +110,7 @@ def _strings(path: Path, table: Any, name: str) -> Any:
     is_empty = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), ""), True)
     if pc.any(is_empty).as_py():
         row = is_empty.to_pylist().index(True)
-        raise InputError(f"{path}: {name} is empty in row {row + 1}, expected a node's id")
+        raise InputError(f"{path}: {name} is empty in row {row}, expected a node's id")
     return column
 
 

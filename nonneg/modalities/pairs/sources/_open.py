@@ -174,8 +174,10 @@ def _labels(
 
 
 def _groups(values: Sequence[Any]) -> npt.NDArray[np.int64]:
-    """Number the groups; a row without one is a group of its own."""
+    """Number the groups; a row without one gets -1."""
     known = is_labelled(values)
-    keys = [f"group {value}" if known[row] else f"row {row}" for row, value in enumerate(values)]
+    groups = np.full(len(known), -1)
     # Objects: NumPy's strings would all be as long as the longest.
-    return np.unique(np.array(keys, object), return_inverse=True)[1].astype(np.int64)
+    keys = np.array([str(value) for value, has_one in zip(values, known, strict=True) if has_one], object)
+    groups[known] = np.unique(keys, return_inverse=True)[1]
+    return groups

@@ -77,8 +77,8 @@ class Table:
 
     def chosen(self, given: str, kind: str, taken: Sequence[str] = ()) -> str:
         """Return the name of a column: the given one, or the first of the usual names for this kind of samples."""
-        names = [name for name in column_names(self.path) if name not in taken]
-        return chosen_column(str(self.path), names, given, USUAL.get(kind, ()), kind)
+        names = column_names(self.path)
+        return chosen_column(str(self.path), names, given, USUAL.get(kind, ()), kind, taken)
 
     def check_split(self) -> None:
         """Raise an error if another split than train is requested of data without splits."""
@@ -86,14 +86,17 @@ class Table:
             require_train(self.split, str(self.path))
 
 
-def chosen_column(where: str, names: Sequence[str], given: str, usual: Sequence[str], kind: str) -> str:
-    """Return the given name of a column, or the first of the usual names that there is, in any case."""
+def chosen_column(
+    where: str, names: Sequence[str], given: str, usual: Sequence[str], kind: str, taken: Sequence[str] = ()
+) -> str:
+    """Return the given column by name, or the first of the usual names, in any case, that is there and not taken."""
     listed = ", ".join(names) or "none"
     if given:
-        if given not in names:
+        named = column_called(given, names)
+        if named is None:
             raise NotPairsError(f"{where} has no column {given!r}, expected one of {listed}")
-        return given
-    lower = {name.lower(): name for name in reversed(names)}
+        return named
+    lower = {name.lower(): name for name in reversed(names) if name not in taken}
     found = next((lower[name] for name in usual if name in lower), None)
     if found is None:
         expected = f"{kind} in one of {', '.join(usual) or 'none'}"

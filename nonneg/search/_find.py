@@ -207,7 +207,8 @@ def named_features(features: Features, given: str) -> list[int]:
     """
     titles = {feature: title.lower() for feature, title in features.titles.items()}
     exact = [feature for feature, title in features.titles.items() if title == given]
-    exact = exact or [feature for feature, title in titles.items() if title == given.strip().lower()]
+    plain = given.strip().removesuffix("?").lower()  # tables mark guesses by a question mark
+    exact = exact or [feature for feature, title in titles.items() if title.removesuffix("?") == plain]
     words = [re.compile(rf"(?<!\w){re.escape(word)}") for word in re.findall(r"[^\s,?]+", given.lower())]
     found = exact or [feature for feature, title in titles.items() if words and all(w.search(title) for w in words)]
     return sorted(found, key=lambda feature: (-abs(features.expected_activation[feature]), feature))

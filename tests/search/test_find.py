@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from nonneg import Features, InputError
-from nonneg.search import Index, Query, Where, find, parsed_feature
+from nonneg.features import Suggestion
+from nonneg.search import Index, Query, Where, find, named_features, parsed_feature
 from tests.search.parity import brute_force, reference_codes
 
 
@@ -212,6 +213,12 @@ def test_a_feature_is_found_by_part_of_its_name_and_candidates_are_offered(featu
     assert [hit.id for hit in find(named, Query(features=(("price", 1.0),)))] == [hit.id for hit in whole]
     with pytest.raises(InputError, match=r"17 \(Oil prices, record\).*18 \(oil spill\)|18.*17"):
         find(named, Query(features=(("oil", 1.0),)))
+
+
+def test_a_guess_is_found_as_tables_print_it_even_if_longer_names_contain_it(features):
+    names = {17: Suggestion("oil", 0.6, 9), 18: Suggestion("oil, prices", 0.9, 9)}
+    named = features.with_suggestions(names)
+    assert named_features(named, "oil?") == named_features(named, "oil") == [17]
 
 
 @pytest.mark.parametrize("engine", ["exact"])

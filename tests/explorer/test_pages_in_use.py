@@ -187,6 +187,11 @@ def test_suggested_names_are_sorted_and_a_guess_without_a_score_is_called_one(se
     assert "guess" in page.locator(".naming").inner_text()
 
 
+def test_a_sample_whose_label_is_empty_is_called_by_its_id(serve, visit):
+    page = visit(serve(Features(np.eye(2, dtype=np.float32), labels=[0, 1], label_names=["", "x"])) + "/sample/0")
+    assert page.locator("h1").inner_text() == "0"
+
+
 def test_a_search_box_says_whether_its_list_is_open(ncl, serve, visit):
     page = visit(serve(ncl) + "/compose")
     settled(page)

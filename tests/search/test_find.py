@@ -184,6 +184,13 @@ def test_labels_without_names_are_given_by_number(codes, labels):
         find(plain, Query(like=("4",), label="owl"))
 
 
+def test_an_unknown_label_offers_some_of_many(codes, labels):
+    features = Features(codes, labels=labels, label_names=[f"label {number}" for number in range(5000)])
+    with pytest.raises(InputError, match=r"'nothing'.*label 0, .* more") as error:
+        find(features, Query(like=("0",), label="nothing"))
+    assert len(str(error.value)) < 500
+
+
 def test_an_unknown_feature_in_a_filter_is_an_error(features, codes):
     with pytest.raises(InputError, match="60"):
         Index.build(features).query(codes, where=Where(without=(60,)))

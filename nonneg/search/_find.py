@@ -194,7 +194,7 @@ def feature_number(features: Features, given: Feature) -> int:
 
 
 def named_features(features: Features, given: str) -> list[int]:
-    """Return the features whose name is the given one, or else those in whose names words begin with all of its words.
+    """Return the features with this name; if there are none, those whose names have a word that begins with each word.
 
     Names given by people and suggested names count alike; capitals and question marks do not matter. The strongest
     feature comes first.

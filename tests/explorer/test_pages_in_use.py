@@ -192,6 +192,11 @@ def test_a_sample_whose_label_is_empty_is_called_by_its_id(serve, visit):
     assert page.locator("h1").inner_text() == "0"
 
 
+def test_samples_may_have_a_name_without_a_plural(serve, visit):
+    page = visit(serve(Features(np.eye(2, dtype=np.float32), provenance={"kind": "emoji"})) + "/sample/0")
+    assert page.locator(".over").inner_text() == "Emoji 0"
+
+
 def test_a_search_box_says_whether_its_list_is_open(ncl, serve, visit):
     page = visit(serve(ncl) + "/compose")
     settled(page)
@@ -207,3 +212,5 @@ def test_a_search_box_says_whether_its_list_is_open(ncl, serve, visit):
             page.keyboard.press("Escape")
         page.get_by_role("option").first.wait_for(state="hidden")
         assert box.get_attribute("aria-expanded") == "false"
+    page.keyboard.press("Enter")  # nothing is offered
+    assert "f=" not in page.url

@@ -37,7 +37,7 @@ export function chooser(label, rows, excluded, choose) {
     const steps = {
       ArrowDown: () => options[Math.min(options.length - 1, index + 1)]?.focus(),
       ArrowUp: () => (index > 0 ? options[index - 1] : input).focus(),
-      Enter: () => options[Math.max(0, index)]?.click(),
+      Enter: () => !list.hidden && options[Math.max(0, index)]?.click(),
       Escape: () => {
         input.focus();
         showList(false);

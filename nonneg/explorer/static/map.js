@@ -59,10 +59,10 @@ export async function mapPage({ set, overview, parameters }) {
   const total = each.samples;
   const state = { feature: parameters.get("feature"), label: parameters.get("label") || "", q: parameters.get("q") || "" };
   const canvas = element("canvas", { class: "points", tabindex: 0, role: "application",
-    "aria-label": `Map of ${count(total)} ${kind(set)}. Arrow keys move, plus and minus zoom, 0 shows everything.` });
+    "aria-label": `Map of ${count(total)} ${kind(set, total)}. Arrow keys move, plus and minus zoom, 0 shows everything.` });
   const overlay = element("canvas", { class: "overlay", "aria-hidden": "true" });
   const tip = element("div", { class: "tip", hidden: true });
-  const note = element("p", { class: "soft", role: "status" }, `Placing ${count(total)} ${kind(set)}. The first time this can take a minute.`);
+  const note = element("p", { class: "soft", role: "status" }, `Placing ${count(total)} ${kind(set, total)}. The first time this can take a minute.`);
   const list = element("div", { class: "chosen" });
   const key = element("div");
   let plot = null;

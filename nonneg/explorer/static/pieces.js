@@ -24,7 +24,7 @@ export function count(number) {
 /** The word for the samples of a set, in the singular or plural. */
 export function kind(set, number = 2) {
   const name = overview.sets[set].kind;
-  return number === 1 ? name.slice(0, -1) : name;
+  return number === 1 ? name.replace(/s$/, "") : name;
 }
 
 /** Whether the set was opened with a model that encodes texts. */

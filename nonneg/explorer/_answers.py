@@ -167,7 +167,7 @@ class NameScore(Answer):
 
 
 class FeatureFigure(Answer):
-    """A share that the kind of data knows about a feature, with its chance level."""
+    """A share that was measured for a feature when the data was embedded, with its chance level."""
 
     title: str
     value: float
@@ -175,7 +175,7 @@ class FeatureFigure(Answer):
 
 
 class Term(Answer):
-    """A term among a feature's active samples: their share, and the term's share of all samples."""
+    """A term with its share of a feature's active samples and its share of all samples."""
 
     term: str
     share: float
@@ -183,7 +183,7 @@ class Term(Answer):
 
 
 class FeatureTerms(Answer):
-    """What the kind of data knows to set a feature's samples apart, the best term first."""
+    """Terms that are more common where a feature is active, such as attributes of nodes; the best term first."""
 
     title: str
     terms: tuple[Term, ...]

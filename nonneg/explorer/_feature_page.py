@@ -49,7 +49,7 @@ def _figures(features: FeatureSet, feature: int) -> tuple[FeatureFigure, ...]:
     for title, both in given.items() if isinstance(given, dict) else ():
         lists = [both.get(name) if isinstance(both, dict) else None for name in ("values", "chance")]
         numbers = [each[place] for each in lists if isinstance(each, list) and 0 <= place < len(each)]
-        if len(numbers) == 2 and all(type(number) in (int, float) and 0 <= number <= 1 for number in numbers):
+        if title and len(numbers) == 2 and all(type(number) in (int, float) and 0 <= number <= 1 for number in numbers):
             found.append(FeatureFigure(title=title, value=numbers[0], chance=numbers[1]))
     return tuple(found)
 

@@ -17,7 +17,7 @@ def open_explorer(given: Sequence[str | Path | Features], sentence_model: str | 
     """Return an explorer of one or two features, features folders, runs or files of vectors.
 
     A run brings its model, which encodes new samples, and its glass-box classifier, if it has one. Features bring the
-    model of the trained run that they name, if it is beside them. A run of `nonneg convert` encodes new texts if
+    model of the run that they name, if it is beside them. A run of `nonneg convert` encodes new texts if
     `sentence_model` names the model that made its vectors.
     """
     sets = [_open(each, name, sentence_model) for each, name in zip(given, _names(given), strict=True)]
@@ -39,8 +39,7 @@ def _open(given: str | Path | Features, name: str, sentence_model: str | None) -
         encoder = encoder_for(features, path, sentence_model)
     elif path == folder:
         with suppress(InputError):  # no run beside them, or one that does not fit: they are shown all the same
-            run = Path(named_run(folder, features))
-            encoder = encoder_for(features, run) if (run / "model" / "config.json").is_file() else None
+            encoder = encoder_for(features, named_run(folder, features), sentence_model)
     has_classifier = (path / "classifier" / "classifier.json").is_file()
     glass_box = GlassBox(path / "classifier", features) if has_classifier else None
     return FeatureSet(features, name, folder, encoder, glass_box)
@@ -59,10 +58,11 @@ def _open_vectors(path: str) -> Features:
 
 def _names(given: Sequence[str | Path | Features]) -> list[str]:
     """The names of the sets: the last part of each path, or more of it if those are equal."""
-    names = ["features" if isinstance(each, Features) else Path(each).name.removesuffix(".features") for each in given]
+    paths = [None if isinstance(each, Features) else Path(each).absolute() for each in given]  # "." has no name
+    names = ["features" if path is None else path.name.removesuffix(".features") for path in paths]
     if len(set(names)) < len(names):
         names = [
-            f"{name} {place}" if isinstance(each, Features) else f"{Path(each).parent.name}/{name}"
-            for place, (name, each) in enumerate(zip(names, given, strict=True), 1)
+            f"{name} {place}" if path is None else f"{path.parent.name}/{name}"
+            for place, (name, path) in enumerate(zip(names, paths, strict=True), 1)
         ]
     return names if len(set(names)) == len(names) else [f"{name} ({place})" for place, name in enumerate(names, 1)]

@@ -50,8 +50,10 @@ def are_telling(contains: Any, codes: Any) -> Array:
         [True, True, False]
     """
     usual = _likeness(np.ones((1, codes.shape[0])) @ abs(codes), np.array([codes.shape[0]]))
+    # Of dense codes, any two are alike: half of the way to equal codes is then enough.
+    least = np.minimum(_LEAST_LIKENESS * usual, (1 + usual) / 2)
     sums = sp.csr_array(sp.csr_array(contains).T) @ abs(codes)
-    return np.asarray(_likeness(sums, np.asarray(contains.sum(axis=0)).ravel()) >= _LEAST_LIKENESS * usual)
+    return np.asarray(_likeness(sums, np.asarray(contains.sum(axis=0)).ravel()) >= least)
 
 
 def _likeness(sums: Any, counts: Array) -> Array:

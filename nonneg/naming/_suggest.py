@@ -65,7 +65,7 @@ def suggest_names(
         seed: decides which texts are in which half.
 
     Returns:
-        Feature to suggestion. A feature has none if its texts contain no word that other texts contain as well.
+        Feature to suggestion. A feature has none if no word sets its texts apart.
     """
     if "text" not in features.samples.column_names:
         raise InputError("suggest_names: the features have no texts, expected one per sample")

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise, permutations
 
@@ -14,7 +14,7 @@ _COHESION = 0.25  # the least share of the rarer word's texts in which it is par
 _FRAGMENT = 0.8  # a word is only a part of a phrase that this share of its texts contains: York of New York
 # At least three letters, with an apostrophe between them or not; digits only in numbered names: attribute_17.
 _WORD = re.compile(r"[^\W\d_]{3,}(?:['’][^\W\d_]+)*(?:_\d+\b)?")
-_ADDRESS = re.compile(r"\S*(?:://|www\.|=/)\S*")
+_ADDRESS = re.compile(r"(?<!\S)\S*(?:://|www\.|=/)\S*")  # tried once per run: texts without spaces can be long
 _ENDING = re.compile(r"['’](?:s|re|ve|ll|d|m)$", re.IGNORECASE)  # Google's, they're
 # "isn't", and "isnt" or "isn" where the apostrophe is lost; "won" and "haven" are words of their own.
 _NEGATED = re.compile(
@@ -90,25 +90,13 @@ def folded_words(text: str) -> list[list[str]]:
 class Vocabulary:
     """The words and phrases that occur in several of some texts, and how people write them."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, texts: Sequence[str]) -> None:
         words: Counter[str] = Counter()
         pairs: Counter[str] = Counter()
-        written: dict[str, Counter[str]] = defaultdict(Counter)
         for text in texts:
             runs = folded_words(text)
             words.update({word for run in runs for word in run})
             pairs.update({f"{a} {b}" for run in runs for a, b in pairwise(run)})
-            previous, text = "", _ADDRESS.sub("|", text)
-            for match in _WORD.finditer(text):
-                before = text[max(0, match.start() - 2) : match.start()].strip()
-                # The first word of a sentence is capitalised whatever it is.
-                weight = 1 if not match.start() or (before and before[-1] in _SENTENCE_END) else 100
-                # Headlines and datelines are in capitals; what is an abbreviation is so everywhere.
-                word = _bare(match[0])
-                weight = max(1, weight // 3) if word.isupper() else weight
-                written[fold(word)][word] += weight
-                written[f"{fold(previous)} {fold(word)}"][f"{previous} {word}"] += weight
-                previous = word
         known = {word for word, count in words.items() if count >= LEAST_TEXTS}
         phrases = {
             pair
@@ -116,7 +104,7 @@ class Vocabulary:
             if count >= _LEAST_PAIRS and count >= _COHESION * min(words[word] for word in pair.split())
         }
         parts = _parts(phrases, words, pairs)
-        self._written = {term: written[term] for term in known | phrases}
+        self._written = _written(texts, known | phrases)
         self.terms: tuple[str, ...] = (*sorted(known), *sorted(phrases))
         self.places = {term: place for place, term in enumerate(self.terms)}
         self.is_whole = np.array([_is_whole(term, parts) for term in self.terms], bool)
@@ -144,6 +132,25 @@ class Vocabulary:
         if found is None:
             return " ".join(self._surface([term]) for term in chain)
         return min(found, key=lambda each: (-found[each], each))
+
+
+def _written(texts: Iterable[str], terms: Container[str]) -> dict[str, Counter[str]]:
+    """Return how each of the terms is written in texts, and how often, words within sentences counting most."""
+    written: dict[str, Counter[str]] = defaultdict(Counter)
+    for text in texts:
+        previous, text = "", _ADDRESS.sub("|", text)
+        for match in _WORD.finditer(text):
+            before = text[max(0, match.start() - 2) : match.start()].strip()
+            # The first word of a sentence is capitalised whatever it is.
+            weight = 1 if not match.start() or (before and before[-1] in _SENTENCE_END) else 100
+            # Headlines and datelines are in capitals; what is an abbreviation is so everywhere.
+            word = _bare(match[0])
+            weight = max(1, weight // 3) if word.isupper() else weight
+            for term, form in ((fold(word), word), (f"{fold(previous)} {fold(word)}", f"{previous} {word}")):
+                if term in terms:  # most pairs are no phrases
+                    written[term][form] += weight
+            previous = word
+    return dict(written)
 
 
 def _parts(phrases: Iterable[str], words: Counter[str], pairs: Counter[str]) -> dict[str, str]:

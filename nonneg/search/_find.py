@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from nonneg.search._index import Contribution, Index
 from nonneg.search._query import Feature, Query, numbered
 
 _SHOWN = 3  # contributions per hit in a table
-_CANDIDATES = 8  # features that an error offers
+_CANDIDATES = 8  # features or labels that an error offers
 _EXCERPT = 80  # characters of a text in a table
 
 
@@ -187,15 +187,14 @@ def feature_number(features: Features, given: Feature) -> int:
     if len(found) != 1:
         guesses = guessed_names(features)
         shown = [(feature, marked(features.titles[feature], feature in guesses)) for feature in found[:_CANDIDATES]]
-        names = ", ".join(f"{feature} ({title})" for feature, title in shown)
-        others = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
-        state = f"is part of the names of features {names}{others}" if found else "is in no feature's name"
+        names = _first([f"{feature} ({title})" for feature, title in shown], len(found))
+        state = f"is part of the names of features {names}" if found else "is in no feature's name"
         raise InputError(f"feature {given!r} {state}, expected the name of one feature, or a number from 0 to {most}")
     return found[0]
 
 
 def named_features(features: Features, given: str) -> list[int]:
-    """Return the features whose name is the given one, or else those in whose names words begin with all of its words.
+    """Return the features with this name; if there are none, those whose names have a word that begins with each word.
 
     Names given by people and suggested names count alike; capitals and question marks do not matter. The strongest
     feature comes first.
@@ -207,7 +206,8 @@ def named_features(features: Features, given: str) -> list[int]:
     """
     titles = {feature: title.lower() for feature, title in features.titles.items()}
     exact = [feature for feature, title in features.titles.items() if title == given]
-    exact = exact or [feature for feature, title in titles.items() if title == given.strip().lower()]
+    plain = given.strip().removesuffix("?").lower()  # tables mark guesses by a question mark
+    exact = exact or [feature for feature, title in titles.items() if title.removesuffix("?") == plain]
     words = [re.compile(rf"(?<!\w){re.escape(word)}") for word in re.findall(r"[^\s,?]+", given.lower())]
     found = exact or [feature for feature, title in titles.items() if words and all(w.search(title) for w in words)]
     return sorted(found, key=lambda feature: (-abs(features.expected_activation[feature]), feature))
@@ -220,8 +220,13 @@ def label_number(index: Index, given: str) -> int:
     number = numbered(given)
     if not index.label_names and isinstance(number, int):
         return number
-    expected = f"one of {', '.join(index.label_names)}" if index.label_names else "a whole number"
-    raise InputError(f"label is {given!r}, expected {expected}")
+    names = _first(index.label_names[:_CANDIDATES], len(index.label_names))
+    raise InputError(f"label is {given!r}, expected {f'one of {names}' if names else 'a whole number'}")
+
+
+def _first(names: Sequence[str], total: int) -> str:
+    """List the first of some names, and say how many more there are."""
+    return ", ".join(names) + (f" and {total - len(names)} more" if total > len(names) else "")
 
 
 def _hits(features: Features, index: Index, code: Array, rows: list[int]) -> tuple[Hit, ...]:

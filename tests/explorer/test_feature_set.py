@@ -294,6 +294,7 @@ def test_a_feature_of_pairs_says_how_far_partners_agree():
         {"x": {"values": ["a", "b"], "chance": [0.1, 0.1]}},
         {"x": {"values": [0.5], "chance": []}},
         {"x": {"values": [float("nan"), 0.5], "chance": [0.1, 0.1]}},
+        {"": {"values": [0.5, 0.5], "chance": [0.1, 0.1]}},
     ],
 )
 def test_figures_of_features_that_are_not_numbers_are_left_out(given):

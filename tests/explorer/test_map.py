@@ -129,6 +129,21 @@ def test_the_map_is_painted_filtered_and_leads_to_samples(topics, serve, visit):
     page.wait_for_url(re.compile("/sample/"))
 
 
+def test_a_late_answer_does_not_undo_a_later_choice_on_the_map(topics, serve, visit):
+    page = visit(serve(topics) + "/map")
+    page.locator("canvas[data-painted]").wait_for()
+    late = []
+    page.route("**/map/0", lambda route: late.append(route))
+    page.get_by_role("combobox", name="Colour by a feature").fill("0")
+    page.get_by_role("option").first.click()
+    page.get_by_role("button", name="stop colouring").click()
+    page.locator(".legend").wait_for()
+    with page.expect_response("**/map/0"):
+        late[0].continue_()
+    page.wait_for_timeout(200)
+    assert page.locator(".legend").is_visible()
+
+
 def test_the_map_speaks_of_the_gestures_that_the_device_has(topics, serve, visit):
     address = serve(topics) + "/map"
     for device, gesture in (({"has_touch": True, "is_mobile": True}, "pinch to zoom"), ({}, "scroll to zoom")):

@@ -1,12 +1,15 @@
 """Words that switch a feature on are marked in a real browser."""
 
 import shutil
+import threading
 
+import numpy as np
 import pytest
 
 import nonneg
+from nonneg import Features
 from nonneg.errors import InputError
-from nonneg.explorer import open_explorer
+from nonneg.explorer import Explorer, Page, open_explorer
 from nonneg.modalities.texts import Texts, ViewConfig
 from nonneg.training import TrainConfig, train
 from tests.explorer.conftest import settled
@@ -52,3 +55,48 @@ def test_a_model_that_cannot_be_loaded_is_an_error_only_where_it_is_needed(run, 
     explorer.prepare(encodes=True)
     with pytest.raises(InputError, match="model"):
         explorer.encode(0, "lost my card")
+
+
+@pytest.fixture
+def without_texts(run, tmp_path):
+    """The features of the run without their texts, beside a copy of it."""
+    shutil.copytree(run, tmp_path / "run")
+    codes = Features.load(run.parent / "run.features").codes
+    return Features(codes, provenance={"run": "run"}).save(tmp_path / "run.features")
+
+
+def test_no_example_is_offered_where_samples_have_no_text(without_texts, serve, visit):
+    page = visit(serve(without_texts) + "/try")
+    page.get_by_label("Your text").wait_for()
+    assert page.get_by_text("For example").count() == 0
+
+
+def test_words_are_marked_although_the_strongest_text_is_empty(run, without_texts, serve, visit):
+    features = Features.load(run.parent / "run.features")
+    feature = features.ranked()[0]
+    texts = np.where(np.arange(len(TEXTS)) == features.feature(feature).top[0], " ", TEXTS).tolist()
+    Features(features.codes, texts=texts, provenance={"run": "run"}).save(without_texts, overwrite=True)
+    page = visit(f"{serve(without_texts)}/feature/{feature}")
+    page.locator(".tiles mark.word").first.wait_for()
+
+
+def test_what_was_tried_stays_when_the_names_are_ready(run, without_texts, visit):
+    features = Features.load(run.parent / "run.features")
+    Features(features.codes, texts=TEXTS, provenance={"run": "run"}).save(without_texts, overwrite=True)
+    ready = threading.Event()
+
+    class Waiting(Explorer):
+        def prepare(self, encodes=False):
+            ready.wait(60)
+            super().prepare(encodes)
+
+    with Page(Waiting(open_explorer([without_texts]).sets), port=0) as served:
+        page = visit(served.url + "try")
+        page.get_by_label("Your text").fill("stolen card")
+        page.get_by_role("button", name="Show its features").click()
+        page.locator(".whole .text").wait_for()
+        with page.expect_response(lambda answer: "/overview" in answer.url and answer.json()["sets"][0]["is_settled"]):
+            ready.set()
+        page.locator(".whole .text").wait_for()
+        page.wait_for_timeout(300)
+        assert page.get_by_label("Your text").input_value() == "stolen card"

@@ -5,9 +5,9 @@ import re
 import numpy as np
 
 from nonneg import Features
-from nonneg.features import journal
+from nonneg.features import Suggestion, journal, write_suggestions
 from nonneg.search import Query, search_folder
-from tests.explorer.conftest import most_active
+from tests.explorer.conftest import most_active, settled
 
 
 def test_a_name_survives_a_reload_and_stays_in_the_history(ncl, serve, visit):
@@ -158,3 +158,59 @@ def test_a_new_image_is_encoded(own_digits, serve, visit, tmp_path):
     page.locator("#file").set_input_files(tmp_path / "mine.png")
     page.get_by_text("Most similar").wait_for()
     assert page.locator(".found a").first.get_attribute("href") == "/sample/8"
+
+
+NO_STORAGE = "Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('', 'SecurityError'); }})"
+
+
+def test_a_feature_is_named_where_the_browser_stores_nothing(ncl, serve, visit):
+    address = serve(ncl)
+    page = visit(address)
+    page.add_init_script(NO_STORAGE)
+    page.goto(f"{address}/feature/{most_active(ncl)}")
+    page.get_by_role("button", name="Name this feature").click()
+    page.get_by_label("What do these have in common?").fill("round")
+    page.get_by_role("button", name="Save").click()
+    page.locator("h1", has_text="round").wait_for()
+
+
+def test_suggested_names_are_sorted_and_a_guess_without_a_score_is_called_one(serve, visit, tmp_path):
+    codes = np.eye(2, dtype=np.float32)[np.arange(40) % 2]
+    folder = Features(codes, texts=[f"text {row}" for row in range(40)]).save(tmp_path / "x")
+    found = {0: Suggestion("zebra", None, 2), 1: Suggestion("apple", 0.9, 20)}
+    write_suggestions(folder, journal(folder).codes, found)
+    address = serve(folder)
+    page = visit(f"{address}/features?sort=name")
+    assert [text.split()[0] for text in page.locator("tbody th").all_inner_texts()] == ["apple", "zebra"]
+    page.goto(f"{address}/feature/0")
+    page.locator("h1", has_text="Zebra").wait_for()
+    assert "guess" in page.locator(".naming").inner_text()
+
+
+def test_a_sample_whose_label_is_empty_is_called_by_its_id(serve, visit):
+    page = visit(serve(Features(np.eye(2, dtype=np.float32), labels=[0, 1], label_names=["", "x"])) + "/sample/0")
+    assert page.locator("h1").inner_text() == "0"
+
+
+def test_samples_may_have_a_name_without_a_plural(serve, visit):
+    page = visit(serve(Features(np.eye(2, dtype=np.float32), provenance={"kind": "emoji"})) + "/sample/0")
+    assert page.locator(".over").inner_text() == "Emoji 0"
+
+
+def test_a_search_box_says_whether_its_list_is_open(ncl, serve, visit):
+    page = visit(serve(ncl) + "/compose")
+    settled(page)
+    for name, leave in (("Find features and samples", "h1"), ("Add a feature", None)):
+        box = page.get_by_role("combobox", name=name)
+        box.fill("1")
+        page.get_by_role("option").first.wait_for()
+        assert box.get_attribute("aria-expanded") == "true"
+        if leave:
+            page.locator(leave).click()
+        else:
+            page.keyboard.press("ArrowDown")
+            page.keyboard.press("Escape")
+        page.get_by_role("option").first.wait_for(state="hidden")
+        assert box.get_attribute("aria-expanded") == "false"
+    page.keyboard.press("Enter")  # nothing is offered
+    assert "f=" not in page.url

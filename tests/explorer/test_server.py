@@ -316,8 +316,17 @@ def test_a_text_is_encoded_by_its_sentence_model_and_the_run(converted, sentence
         assert answer.status_code == 422 and "sentence model 'other' cannot be used: no such model" in answer.text
     with Page(open_explorer([made.run]), port=0) as page, httpx.Client(base_url=page.url) as asks:
         assert "--sentence-model" in asks.post("/api/sets/0/encode-text", json={"text": "7"}).text
+    beside = open_explorer([made.features], "rows")  # the run that they name is beside them
+    assert beside.encode(0, "7").neighbours[0].sample.row == 7
     with pytest.raises(InputError, match="expected a run of nonneg convert with it"):
-        open_explorer([made.features], "rows")
+        open_explorer([Features.load(made.features)], "rows")
+
+
+def test_a_set_opened_from_within_its_folder_has_the_folders_name(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert [each.name for each in open_explorer(["."]).overview().sets] == ["a"]
+    names = [each.name for each in open_explorer([".", folder]).overview().sets]
+    assert len(set(names)) == 2 and all("a" in name for name in names)
 
 
 @pytest.mark.parametrize(

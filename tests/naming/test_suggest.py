@@ -1,6 +1,7 @@
 """Names that are suggested for features from the words of their texts."""
 
 import io
+import time
 
 import numpy as np
 import pytest
@@ -95,6 +96,20 @@ def test_a_word_that_occurs_with_every_feature_alike_is_no_name():
     texts = [f"{topics[a]} and {'quark' if rng.random() < (0.5 if a else 0.6) else 'lepton'}" for a in about]
     names = suggest_names(Features(np.eye(4, dtype=np.float32)[about], texts=texts))
     assert [names[feature].name for feature in range(4)] == topics
+
+
+def test_features_of_dense_codes_are_named_too():
+    about = np.arange(400) % 4
+    topics = ["goal", "bread", "cloud", "price"]
+    codes = np.eye(4, dtype=np.float32)[about] + 0.7
+    names = suggest_names(Features(codes, texts=[f"{topics[a]} and things" for a in about]))
+    assert {words for found in names.values() for words in words_of(found.name)} >= {"goal", "bread"}
+
+
+def test_texts_without_spaces_are_read_in_linear_time():
+    start = time.perf_counter()
+    assert len(folded_words("字" * 60_000)) == 1
+    assert time.perf_counter() - start < 2
 
 
 def test_guesses_are_marked_unless_a_person_has_given_the_name():

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from nonneg import Features, InputError
-from nonneg.search import Index, Query, Where, find, parsed_feature
+from nonneg.features import Suggestion
+from nonneg.search import Index, Query, Where, find, named_features, parsed_feature
 from tests.search.parity import brute_force, reference_codes
 
 
@@ -183,6 +184,13 @@ def test_labels_without_names_are_given_by_number(codes, labels):
         find(plain, Query(like=("4",), label="owl"))
 
 
+def test_an_unknown_label_offers_some_of_many(codes, labels):
+    features = Features(codes, labels=labels, label_names=[f"label {number}" for number in range(5000)])
+    with pytest.raises(InputError, match=r"'nothing'.*label 0, .* more") as error:
+        find(features, Query(like=("0",), label="nothing"))
+    assert len(str(error.value)) < 500
+
+
 def test_an_unknown_feature_in_a_filter_is_an_error(features, codes):
     with pytest.raises(InputError, match="60"):
         Index.build(features).query(codes, where=Where(without=(60,)))
@@ -212,6 +220,12 @@ def test_a_feature_is_found_by_part_of_its_name_and_candidates_are_offered(featu
     assert [hit.id for hit in find(named, Query(features=(("price", 1.0),)))] == [hit.id for hit in whole]
     with pytest.raises(InputError, match=r"17 \(Oil prices, record\).*18 \(oil spill\)|18.*17"):
         find(named, Query(features=(("oil", 1.0),)))
+
+
+def test_a_guess_is_found_as_tables_print_it_even_if_longer_names_contain_it(features):
+    names = {17: Suggestion("oil", 0.6, 9), 18: Suggestion("oil, prices", 0.9, 9)}
+    named = features.with_suggestions(names)
+    assert named_features(named, "oil?") == named_features(named, "oil") == [17]
 
 
 @pytest.mark.parametrize("engine", ["exact"])

@@ -127,9 +127,9 @@ async function awaitHints() {
   setTimeout(async () => {
     forget();
     const later = await loadOverview();
-    const busy = document.activeElement?.matches("input, textarea");
-    if (later.sets.every((each) => each.is_settled) && !busy) draw(false, scrollY);
-    else awaitHints();
+    const busy = document.activeElement?.matches("input, select, textarea");
+    if (busy || !later.sets.every((each) => each.is_settled)) awaitHints();
+    else if (!/^\/(map|try)$/.test(here().path)) draw(false, scrollY); // what these pages show is not in their address
   }, POLL);
 }
 

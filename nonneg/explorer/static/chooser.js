@@ -10,6 +10,11 @@ const HIDE_DELAY = 200; // milliseconds, so that a click on an option still arri
 export function chooser(label, rows, excluded, choose) {
   const list = element("div", { class: "choices", role: "listbox", "aria-label": label, hidden: true });
 
+  function showList(isShown) {
+    list.hidden = !isShown;
+    input.setAttribute("aria-expanded", String(isShown));
+  }
+
   function showOptions() {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     const text = (row) => `${row.feature} ${row.name || ""} ${row.hint || ""}`.toLowerCase();
@@ -19,14 +24,11 @@ export function chooser(label, rows, excluded, choose) {
     matches.sort((a, b) => exact(b) - exact(a) || !a.name - !b.name || b.expected_activation - a.expected_activation);
     list.replaceChildren(...matches.slice(0, MAX_OPTIONS).map((row) =>
       element("button", { type: "button", role: "option", onclick: () => choose(row.feature) }, ...titleParts(row))));
-    list.hidden = !matches.length;
-    input.setAttribute("aria-expanded", String(matches.length > 0));
+    showList(matches.length > 0);
   }
 
   function hide() {
-    if (list.contains(document.activeElement)) return;
-    list.hidden = true;
-    input.setAttribute("aria-expanded", "false");
+    if (!list.contains(document.activeElement)) showList(false);
   }
 
   function step(event) {
@@ -35,10 +37,10 @@ export function chooser(label, rows, excluded, choose) {
     const steps = {
       ArrowDown: () => options[Math.min(options.length - 1, index + 1)]?.focus(),
       ArrowUp: () => (index > 0 ? options[index - 1] : input).focus(),
-      Enter: () => options[Math.max(0, index)]?.click(),
+      Enter: () => !list.hidden && options[Math.max(0, index)]?.click(),
       Escape: () => {
         input.focus();
-        list.hidden = true;
+        showList(false);
       },
     };
     if (!(event.key in steps)) return;

@@ -21,7 +21,7 @@ const COLUMNS = [
 function sorted(rows, by, down) {
   const sign = down ? -1 : 1;
   return [...rows].sort((a, b) => {
-    const [x, y] = [a[by], b[by]];
+    const [x, y] = by === "name" ? [a.name || a.hint, b.name || b.hint] : [a[by], b[by]];
     if (x === null || y === null) return (x === null) - (y === null) || a.feature - b.feature;
     return sign * (by === "name" ? x.localeCompare(y) : x - y) || a.feature - b.feature;
   });

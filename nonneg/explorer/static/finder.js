@@ -23,8 +23,13 @@ export function finder(value) {
   let waiting = 0;
   let latest = 0;
 
+  function showList(isShown) {
+    list.hidden = !isShown;
+    input.setAttribute("aria-expanded", String(isShown));
+  }
+
   function option(target, ...inside) {
-    return element("a", { role: "option", class: "suggestion", href: target, onclick: () => { list.hidden = true; } }, inside);
+    return element("a", { role: "option", class: "suggestion", href: target, onclick: () => showList(false) }, inside);
   }
 
   async function suggest() {
@@ -33,7 +38,7 @@ export function finder(value) {
     const text = input.value.trim();
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
     if (!words.length) {
-      list.hidden = true;
+      showList(false);
       return;
     }
     const [features, samples] = await Promise.all([
@@ -48,8 +53,7 @@ export function finder(value) {
         element("span", { class: "soft" }, `${kind(set, 1)} `), dataText(sample.excerpt ?? sample.id))),
       samples.total > SAMPLES && option(href("/samples", forSet(set, { q: text })), element("span", { class: "soft" }, `All ${samples.total.toLocaleString("en")} ${kind(set)}`)),
     ].filter(Boolean));
-    list.hidden = !list.children.length;
-    input.setAttribute("aria-expanded", String(!list.hidden));
+    showList(list.children.length > 0);
   }
 
   function step(event) {
@@ -59,10 +63,8 @@ export function finder(value) {
     else if (event.key === "ArrowUp" && index >= 0) (index > 0 ? options[index - 1] : input).focus();
     else if (event.key === "Escape" && !list.hidden) {
       input.focus();
-      list.hidden = true;
-      input.setAttribute("aria-expanded", "false");
-    }
-    else return;
+      showList(false);
+    } else return;
     event.preventDefault();
   }
 
@@ -75,14 +77,14 @@ export function finder(value) {
     },
   });
   const hide = () => setTimeout(() => {
-    if (!list.contains(document.activeElement) && document.activeElement !== input) list.hidden = true;
+    if (!list.contains(document.activeElement) && document.activeElement !== input) showList(false);
   }, HIDE_DELAY);
   return element("form", {
     role: "search", class: "chooser", onkeydown: step, onfocusout: hide,
     onsubmit: async (event) => {
       event.preventDefault();
       latest += 1;
-      list.hidden = true;
+      showList(false);
       const [set, text] = [setNumber(), input.value.trim()];
       const features = await matchingFeatures(set, text.toLowerCase().split(/\s+/).filter(Boolean));
       go(href(features.length || isStatic ? "/features" : "/samples", forSet(set, { q: text })));

@@ -59,14 +59,15 @@ export async function mapPage({ set, overview, parameters }) {
   const total = each.samples;
   const state = { feature: parameters.get("feature"), label: parameters.get("label") || "", q: parameters.get("q") || "" };
   const canvas = element("canvas", { class: "points", tabindex: 0, role: "application",
-    "aria-label": `Map of ${count(total)} ${kind(set)}. Arrow keys move, plus and minus zoom, 0 shows everything.` });
+    "aria-label": `Map of ${count(total)} ${kind(set, total)}. Arrow keys move, plus and minus zoom, 0 shows everything.` });
   const overlay = element("canvas", { class: "overlay", "aria-hidden": "true" });
   const tip = element("div", { class: "tip", hidden: true });
-  const note = element("p", { class: "soft", role: "status" }, `Placing ${count(total)} ${kind(set)}. The first time this can take a minute.`);
+  const note = element("p", { class: "soft", role: "status" }, `Placing ${count(total)} ${kind(set, total)}. The first time this can take a minute.`);
   const list = element("div", { class: "chosen" });
   const key = element("div");
   let plot = null;
   let found = null;
+  let latest = 0; // number of the latest call of colour
 
   async function tell(rows, words) {
     const some = rows.slice(0, LISTED);
@@ -78,11 +79,13 @@ export async function mapPage({ set, overview, parameters }) {
   }
 
   async function colour() {
+    const mine = (latest += 1);
     const labels = found.labels && bytes(found.labels, Uint16Array);
     const strengths = state.feature !== null && bytes((await askOnce(`sets/${set}/map/${state.feature}`)).values, Uint8Array);
     const wanted = state.label ? found.label_names.indexOf(state.label) : -1;
     let hits = null;
     if (state.q && !isStatic) hits = new Set((await ask(`sets/${set}/find`, [["q", state.q], ["shown", 0]])).rows);
+    if (mine !== latest) return; // the reader has chosen something else
     const isChosen = (i) => (wanted < 0 || labels[i] === wanted) && (!hits || hits.has(i));
     const chosen = wanted >= 0 || hits ? Array.from({ length: total }, (_, i) => isChosen(i)) : null;
     const places = placesOfLabels(labels, found.label_names);
@@ -91,7 +94,7 @@ export async function mapPage({ set, overview, parameters }) {
       ? element("p", { class: "soft" }, `Orange: ${kind(set)} on which the feature is active.`)
       : found.label_names.length ? legend(found.label_names, places) : "");
     const matching = chosen ? chosen.reduce((sum, is) => sum + is, 0) : total;
-    note.textContent = `${counted(matching, kind(set, 1), kind(set))}${chosen ? " match" : ""}. Similar ones are close (${found.method}).`
+    note.textContent = `${counted(matching, kind(set, 1), kind(set))}${chosen ? (matching === 1 ? " matches" : " match") : ""}. Similar ones are close (${found.method}).`
       + (matchMedia("(pointer: coarse)").matches
         ? " Drag to move, pinch to zoom, use Lasso to select."
         : " Drag to move, scroll to zoom, hold Shift or use Lasso to select.");

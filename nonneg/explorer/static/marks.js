@@ -36,6 +36,7 @@ export function markTiles(set, feature, tiles) {
   async function mark(excerpts) {
     for (const excerpt of excerpts) {
       const text = excerpt.textContent;
+      if (!text.trim()) continue; // a text without words is an error
       const { words } = await send("POST", `sets/${set}/marks`, { text, feature });
       excerpt.replaceChildren(...marked(text, words));
     }

@@ -3,6 +3,7 @@
 import { ask, forget, send } from "./api.js";
 import { announce, dataText, element, percent } from "./build.js";
 import { kind } from "./pieces.js";
+import { recall, remember } from "./storage.js";
 
 const AUTHOR = "explorer-author";
 
@@ -38,8 +39,9 @@ export function naming(set, page, canName, onChange) {
       row.name && latest && element("p", { class: "soft clamped" },
         "Named by ", dataText(latest.author || "somebody"), ` on ${day(latest.time)}.`),
       row.name && nameScore && scored(set, nameScore.score, nameScore.criterion),
-      !row.name && row.score !== null && [
-        element("p", { class: "soft" }, row.is_guess ? "This name is a guess." : "This name is a suggestion."), scored(set, row.score)],
+      !row.name && (row.is_guess || row.score !== null) && [
+        element("p", { class: "soft" }, row.is_guess ? "This name is a guess." : "This name is a suggestion."),
+        row.score === null ? null : scored(set, row.score)],
       canName && element("button", { type: "button", onclick: () => edit(row.name || "") },
         row.name ? "Rename" : "Name this feature"),
       pastNames(history)));
@@ -54,13 +56,13 @@ export function naming(set, page, canName, onChange) {
   function edit(text, problem = "") {
     const name = element("input", { name: "name", value: text, maxlength: 500, autocomplete: "off", dir: "auto" });
     const author = element("input", {
-      name: "author", value: localStorage.getItem(AUTHOR) || "", maxlength: 100, autocomplete: "name", dir: "auto",
+      name: "author", value: recall(AUTHOR) || "", maxlength: 100, autocomplete: "name", dir: "auto",
     });
     place.replaceChildren(element("form", {
       class: "edit",
       onsubmit: (event) => {
         event.preventDefault();
-        localStorage.setItem(AUTHOR, author.value);
+        remember(AUTHOR, author.value);
         save(name.value, author.value);
       },
     },

@@ -24,7 +24,7 @@ export function count(number) {
 /** The word for the samples of a set, in the singular or plural. */
 export function kind(set, number = 2) {
   const name = overview.sets[set].kind;
-  return number === 1 ? name.slice(0, -1) : name;
+  return number === 1 ? name.replace(/s$/, "") : name;
 }
 
 /** Whether the set was opened with a model that encodes texts. */
@@ -58,7 +58,7 @@ function nameQuality(caption) {
 }
 
 /** A feature's title as data; names given by people are styled differently from hints, and guesses are marked. */
-export function titleText(caption) {
+function titleText(caption) {
   const words = nameQuality(caption);
   return dataText(title(caption), {
     class: `${caption.name ? "name" : "hint"}${isGuess(caption) ? " guess" : ""}`,
@@ -89,8 +89,9 @@ export function featureLink(set, caption, properties = {}) {
   return element("a", { class: "caption", href: href(`/feature/${caption.feature}`, forSet(set)), ...properties }, inside);
 }
 
-function sampleTitle(sample) {
-  return sample.label === null ? sample.id : labelTitle(sample.label);
+/** A sample's label, or else its id. */
+export function sampleTitle(sample) {
+  return sample.label?.trim() ? labelTitle(sample.label) : sample.id;
 }
 
 /** Enlarge a small image without smoothing; called when its size is known. */

@@ -5,7 +5,7 @@ import { ask } from "./api.js";
 import { announce, dataText, element, percent } from "./build.js";
 import { markedText } from "./marks.js";
 import {
-  bar, blocksOf, counted, face, featureLink, fullTitle, hits, keyOf, kind, labelTitle, placesOf, setChoice, shareOf, strip, title,
+  bar, blocksOf, counted, face, featureLink, fullTitle, hits, keyOf, kind, labelTitle, placesOf, sampleTitle, setChoice, shareOf, strip, title,
 } from "./pieces.js";
 
 const SHOWN = 8;
@@ -98,7 +98,7 @@ export async function samplePage({ set, overview, number, parameters }) {
     element("div", { class: "head" },
       element("div", {},
         element("p", { class: "soft over clamped" }, `${one[0].toUpperCase()}${one.slice(1)} `, dataText(sample.id)),
-        element("h1", {}, dataText(sample.label === null ? sample.id : labelTitle(sample.label)))),
+        element("h1", {}, dataText(sampleTitle(sample)))),
       setChoice(set, (other) => href(`/sample/${number}`, forSet(other)))),
     element("div", { class: "apart" },
       element("div", {},

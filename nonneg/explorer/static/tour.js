@@ -1,6 +1,7 @@
 // A tour of four steps, shown at the first visit and again from the footer.
 
 import { element } from "./build.js";
+import { recall, remember } from "./storage.js";
 
 const SEEN = "explorer-tour";
 const STEPS = [
@@ -10,20 +11,12 @@ const STEPS = [
   ["Look at everything at once", "The map shows all samples. Colour it by a feature or a label, and select a region with the lasso."],
 ];
 
-function remember() {
-  try {
-    localStorage.setItem(SEEN, "seen");
-  } catch {
-    // Private windows may not store anything; the tour is then shown again.
-  }
-}
-
 /** Show the tour. */
 export function showTour() {
   document.querySelector(".tour")?.remove();
   let step = 0;
   const close = () => {
-    remember();
+    remember(SEEN, "seen");
     box.remove();
   };
   const box = element("section", { class: "tour", role: "dialog", "aria-label": "Tour", onkeydown: (event) => event.key === "Escape" && close() });
@@ -49,9 +42,5 @@ export function showTour() {
 
 /** Show the tour unless it was seen before. */
 export function firstVisit() {
-  try {
-    if (!localStorage.getItem(SEEN)) showTour();
-  } catch {
-    // Without storage, nobody can say whether this is the first visit.
-  }
+  if (recall(SEEN) === null) showTour(); // without storage, nobody can say whether this is the first visit
 }

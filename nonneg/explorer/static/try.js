@@ -1,7 +1,7 @@
 // The features of a new image or text. It is sent only to this server and is not stored.
 
 import { go, here, href, forSet } from "./address.js";
-import { askOnce, describe, picture, send } from "./api.js";
+import { askOnce, picture, send } from "./api.js";
 import { announce, dataText, element } from "./build.js";
 import { markedText } from "./marks.js";
 import { counted, face, hits, kind, placesOf, setChoice, markSmall, title } from "./pieces.js";
@@ -59,11 +59,10 @@ export function wordsForm(set, overview, value = "") {
     ])));
 }
 
-/** Texts of the set to try, as links. `choose` receives a text. */
-async function exampleTexts(set, { example }, choose) {
-  const [{ excerpt }] = await describe(set, [example.sample.row]);
-  return element("p", { class: "soft" }, "For example: ",
-    element("button", { type: "button", class: "link", onclick: () => choose(excerpt ?? "") }, dataText((excerpt ?? "").slice(0, 80))));
+/** A text of the set to try, as a link. `choose` receives the text. */
+function exampleText({ example: { text } }, choose) {
+  return text && element("p", { class: "soft" }, "For example: ",
+    element("button", { type: "button", class: "link", onclick: () => choose(text) }, dataText(text.slice(0, 80))));
 }
 
 /** Images of the set to try: the strongest of several features. `choose` receives the content of an image. */
@@ -72,7 +71,7 @@ async function exampleImages(set, info, choose) {
   const samples = new Map(strips.map(({ strongest }) => [strongest[0]?.row, strongest[0]]));
   const pictured = [...samples.values()].filter((sample) => sample?.has_picture);
   const load = async ({ row }) => choose(await (await fetch(picture(set, info, row))).blob());
-  return element("div", { class: "examples" },
+  return pictured.length > 0 && element("div", { class: "examples" },
     element("p", { class: "soft" }, `Or one of the ${info.kind} in this set:`),
     element("div", { class: "tiles" }, pictured.map((sample) =>
       element("button", { type: "button", class: "plain tile", "aria-label": `Try ${kind(set, 1)} ${sample.id}`, onclick: () => load(sample) }, face(set, sample)))));
@@ -142,7 +141,7 @@ export async function tryPage({ set, overview }) {
         + " this set. It is sent only to this server and is not stored."),
     isText ? form : drop,
     isText
-      ? await exampleTexts(usable, overview.sets[usable], (text) => {
+      ? exampleText(overview.sets[usable], (text) => {
         typed.value = text;
         show(text);
       })

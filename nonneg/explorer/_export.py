@@ -22,7 +22,7 @@ from nonneg.durable import (
     remove,
 )
 from nonneg.errors import InputError
-from nonneg.explorer._answers import Answer
+from nonneg.explorer._answers import Answer, SetOverview
 from nonneg.explorer._bundle import single_page
 from nonneg.explorer._explorer import STRIP, Explorer
 from nonneg.explorer._feature_set import FeatureSet
@@ -35,6 +35,7 @@ from nonneg.progress import progress_bar
 _MAKER, _MARKER, _PAGE = "nonneg export", "export.json", "index.html"
 _PARTS = {_PAGE, "static", "data", "media"}
 _DIGITS = 4
+_EXAMPLE_PARTS = 3  # features of its example that the overview shows
 _SINGLE = 20_000_000  # bytes up to which index.html holds everything
 _MAPPED, _COLOURED = 100_000, 2_000  # samples up to which a copy has a map, and colours it by each feature
 # Shown until the scripts run, which browsers do not load from a file.
@@ -115,8 +116,8 @@ def _write_site(explorer: Explorer, folder: Path, features: int, samples: int, p
     explorer.prepare()
     if len(explorer.sets) == 2:
         explorer.comparison()  # cached for its page; fails early if the two sets contain different samples
-    examples = [each.example.sample.row for each in explorer.overview().sets]
-    selections = [_Selection(*each, features, samples) for each in zip(explorer.sets, examples, strict=True)]
+    overviews = explorer.overview().sets
+    selections = [_Selection(*each, features, samples) for each in zip(explorer.sets, overviews, strict=True)]
     with progress_bar(progress) as bar:
         for name, answer in bar.track(list(_files(explorer, selections)), description="writing"):
             _write(folder / "data", name, answer(), selections)
@@ -146,12 +147,15 @@ def _name(path: Path, folder: Path) -> str:
 class _Selection:
     """The features and samples of a set that get a page, and the samples shown anywhere."""
 
-    def __init__(self, features: FeatureSet, example: int, max_features: int, max_samples: int) -> None:
+    def __init__(self, features: FeatureSet, overview: SetOverview, max_features: int, max_samples: int) -> None:
         self.set = features
-        ranked = features.features.ranked()
+        example = overview.example.sample.row
+        first_page = [part.caption.feature for part in overview.example.parts[:_EXAMPLE_PARTS]]
+        first_page += [row.feature for row in overview.spread_features]
+        chosen = list(dict.fromkeys([*first_page, *features.features.ranked()]))[:max_features]
         is_complete = len(features.active) <= max_features
-        self.features = list(range(len(features.active))) if is_complete else sorted(ranked[:max_features])
-        strips = [[sample.row for sample in features.strongest(f, STRIP)] for f in ranked[:max_features]]
+        self.features = list(range(len(features.active))) if is_complete else sorted(chosen)
+        strips = [[sample.row for sample in features.strongest(f, STRIP)] for f in chosen]
         in_turn = itertools.chain.from_iterable(itertools.zip_longest(*strips, fillvalue=-1))
         rows = range(len(features)) if len(features) <= max_samples else in_turn
         wanted = dict.fromkeys([example, *(row for row in rows if row >= 0)])

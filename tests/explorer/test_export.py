@@ -124,6 +124,16 @@ def test_a_copy_is_limited_and_contains_every_image_it_shows(tmp_path):
     assert shown <= set(pictures) and all(content == picture(row) for row, content in pictures.items())
 
 
+def test_a_small_copy_contains_the_features_that_its_first_page_shows(tmp_path):
+    rng = np.random.default_rng(0)
+    codes = np.maximum(rng.random((200, 60), np.float32) - np.linspace(0.5, 0.95, 60, dtype=np.float32), 0)
+    site = export(Features(codes), out=tmp_path / "site", features=12, progress=False)
+    overview = json.loads((site / "data" / "overview.json").read_text())["sets"][0]
+    shown = [part["caption"]["feature"] for part in overview["example"]["parts"][:3]]
+    shown += [row["feature"] for row in overview["spread_features"]]
+    assert set(shown) <= set(overview["feature_pages"]) and len(overview["feature_pages"]) == 12
+
+
 def test_a_copy_of_pixels_contains_png_files(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (4, 3, 3, 1), np.uint8)
     site = export(Features(np.eye(4, dtype=np.float32), pixels=pixels), out=tmp_path / "site", progress=False)

@@ -120,6 +120,11 @@ def test_unusable_files_are_named_with_the_reason(tmp_path):
     assert "no.parquet has no column of vectors" in error_of(tmp_path / "no.parquet")
     pq.write_table(pa.table({"v": [[1.0, 2.0], [3.0]]}), tmp_path / "ragged.parquet")
     assert "row 1, has 1 numbers, expected 2" in error_of(tmp_path / "ragged.parquet")
+    (tmp_path / "empty.csv").write_text("")
+    assert "empty.csv is empty" in error_of(tmp_path / "empty.csv")
+    for header in ("a,b", "a,b\n", "a"):
+        (tmp_path / "header.csv").write_text(header)
+        assert "header.csv has only a header" in error_of(tmp_path / "header.csv")
     assert "no such file" in error_of(tmp_path / "absent.npy")
     assert "is a folder" in error_of(tmp_path)
     (tmp_path / "a.xyz").write_text("1")

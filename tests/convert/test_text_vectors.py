@@ -80,6 +80,15 @@ def test_vectors_of_texts_are_kept_and_belong_to_the_weights_of_their_model(st, 
     assert abs(codes[0] - codes[1]).max() > 0.01
 
 
+def test_damaged_vectors_in_the_cache_are_made_again(model, lines, tmp_path):
+    first = converted(lines, tmp_path / "first", sentence_model=model)
+    (kept,) = (tmp_path / "cache").rglob("*.npy")
+    kept.write_bytes(kept.read_bytes()[:100])
+    second = converted(lines, tmp_path / "second", sentence_model=model)
+    codes = [Features.load(made.features).codes for made in (first, second)]
+    assert abs(codes[0] - codes[1]).max() < 1e-5
+
+
 def test_pairs_of_texts_are_encoded_too(model, lines, tmp_path):
     (tmp_path / "answers.txt").write_text("\n".join(reversed(TEXTS)))
     made = converted(lines, tmp_path / "run", sentence_model=model, pairs=str(tmp_path / "answers.txt"))

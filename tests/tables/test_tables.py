@@ -77,6 +77,16 @@ def test_a_changed_parquet_file_is_read_again(tmp_path):
     assert open_vectors(str(path)).tolist() == [[1.0, 2.0]]
 
 
+@pytest.mark.parametrize("content", [b"", b"not an array", None])
+def test_a_damaged_copy_in_the_cache_is_made_again(content, tmp_path, monkeypatch):
+    monkeypatch.setenv("NONNEG_CACHE", str(tmp_path / "cache"))
+    path = written("parquet", tmp_path)
+    open_vectors(str(path))
+    (copy,) = (tmp_path / "cache").rglob("*.npy")
+    copy.write_bytes(copy.read_bytes()[:-9] if content is None else content)
+    np.testing.assert_allclose(open_vectors(str(path)), X, rtol=1e-6)
+
+
 def test_columns_are_read_from_every_format(tmp_path):
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     (tmp_path / "b.csv").write_text('3,"x, y"\n4,"z\nz"\n')

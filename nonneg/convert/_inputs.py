@@ -133,16 +133,10 @@ def _texts_in(given: str, is_expected: bool) -> list[str] | None:
     return [_text(value) for value in values]
 
 
-def checked_vectors(given: str, progress: bool = True) -> Any:
-    """Open a file of vectors and check that each vector has a direction.
-
-    Raises:
-        InputError: naming the first row that contains NaN or infinity, or only zeros.
-    """
-    return _checked(given, open_vectors(given, progress))
-
-
 def _checked(given: str, vectors: Any) -> Any:
+    """Check that each vector has a direction, and that the directions differ; return the vectors."""
+    if len(vectors) < 2:
+        raise InputError(f"{given} has one row, expected at least two")
     cpu = torch.device("cpu")
     first, is_one_direction = Rows(vectors[:1], device=cpu).take(torch.tensor([0]))[0], True
     least, most = np.full(vectors.shape[1], np.inf), np.full(vectors.shape[1], -np.inf)

@@ -93,7 +93,8 @@ def test_a_rejected_run_leaves_the_existing_run_unchanged(nonneg, tmp_path):
 
 
 def test_version_is_that_of_the_package(nonneg):
-    assert nonneg("--version").stdout == f"nonneg {package.__version__}\n"
+    for arguments in (["--version"], ["--version", "convert"]):
+        assert nonneg(*arguments).stdout == f"nonneg {package.__version__}\n"
 
 
 def test_a_full_disk_is_reported():
@@ -436,6 +437,10 @@ def test_explore_names_the_package_that_a_sentence_model_needs(nonneg, tmp_path,
 def test_a_mistyped_word_is_answered_with_the_one_meant(nonneg, tmp_path, arguments, meant):
     (tmp_path / "x.features").mkdir()
     assert f"did you mean {meant}?" in rejection(nonneg(*arguments))
+
+
+def test_an_option_of_one_letter_that_does_not_exist_is_called_an_option(nonneg):
+    assert "-x is not an option" in rejection(nonneg("convert", "x.npy", "-x"))
 
 
 def test_a_command_must_be_given_and_an_unlike_one_gets_no_suggestion(nonneg):

@@ -100,7 +100,7 @@ def _check_options(text: str, prog: str, arguments: Iterable[str]) -> None:
     known = set(re.findall(r"(?<![\w-])--[a-z][\w.-]*\w|(?<![\w-])--[a-z](?![\w-])", text))
     for argument in arguments:
         option = argument.split("=")[0].replace("_", "-")
-        if re.match("--[a-z]", option) and option not in known:
+        if re.match("--?[A-Za-z]", option) and option not in known:
             raise InputError(f"{option} is not an option of {prog}{suggestion(option, known)}")
 
 

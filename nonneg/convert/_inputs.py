@@ -25,6 +25,7 @@ from nonneg.tables import ids_within, open_vectors, read_column, split_name
 
 _BLOCK = 16_384
 _SHOWN_SIDE = 96  # pixels
+_OF_ARRAYS = (".npz", ".safetensors")
 _NUMBERS = re.compile(r"(?:[-+.,;\d\seE]|nan|inf)*", re.IGNORECASE)
 
 
@@ -107,7 +108,9 @@ def _opened(given: str, model: SentenceModel | None, progress: bool) -> Any:
     try:
         vectors = open_vectors(given, progress)
     except InputError:
-        if (texts := _texts_in(given, is_expected=model is not None)) is None:
+        path, name = split_name(given)
+        is_one_of_several = name is None and path.suffix.lower() in _OF_ARRAYS  # which may be the vectors
+        if is_one_of_several or (texts := _texts_in(given, is_expected=model is not None)) is None:
             raise
         if model is None:
             found = f"{given} holds text, expected numbers"

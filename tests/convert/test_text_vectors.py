@@ -105,6 +105,15 @@ def test_vectors_with_a_sentence_model_are_not_encoded(tmp_path):
     assert made.embedding.n_features_in_ == 8
 
 
+def test_texts_are_not_encoded_in_place_of_vectors_that_are_not_named(model, tmp_path):
+    vectors = np.random.default_rng(0).normal(size=(45, 8))
+    np.savez(tmp_path / "v.npz", title=vectors, body=vectors, said=np.array(TEXTS))
+    with pytest.raises(InputError, match=r"v\.npz .*title, body, said"):
+        converted(tmp_path / "v.npz", tmp_path / "run", sentence_model=model)
+    made = converted(f"{tmp_path}/v.npz:said", tmp_path / "run", sentence_model=model)
+    assert Features.load(made.features).samples["text"].to_pylist() == TEXTS
+
+
 def test_texts_without_a_model_are_an_error_that_names_the_option(lines, tmp_path):
     with pytest.raises(InputError, match=r"texts\.txt holds text, .*--sentence-model"):
         converted(lines, tmp_path / "run")

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from nonneg.bulk._shard import Shard
-from nonneg.bulk._transformer import Transformer
-from nonneg.convert import NonNegativeEmbedding
+from nonneg.bulk._transformer import Model, Transformer
 from nonneg.durable import folder_lock
 from nonneg.errors import InputError
 from nonneg.extras import import_extra
 from nonneg.features import Features, Part, check_writable, commit_parts, remove_leftovers
 
-Model = NonNegativeEmbedding | str | Path
 Shards = str | Path | Sequence[str | Path]
 
 

@@ -439,6 +439,12 @@ def test_a_mistyped_word_is_answered_with_the_one_meant(nonneg, tmp_path, argume
     assert f"did you mean {meant}?" in rejection(nonneg(*arguments))
 
 
+def test_the_help_names_all_arguments_wherever_it_is_asked_for(nonneg):
+    whole = nonneg("export", "--help")
+    assert whole.returncode == 0 and "FEATURES_OR_RUN SITE" in whole.stdout
+    assert nonneg("export", "x.features", "site", "-h").stdout == whole.stdout
+
+
 def test_an_option_of_one_letter_that_does_not_exist_is_called_an_option(nonneg):
     assert "-x is not an option" in rejection(nonneg("convert", "x.npy", "-x"))
 

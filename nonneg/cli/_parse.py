@@ -38,6 +38,8 @@ def parse(
         InputError: for an unknown option, with the one that was probably meant; for a missing argument; and for a value
             of another type, or one that a nested config rejects.
     """
+    if {"-h", "--help"} & set(arguments):
+        arguments = ["--help"]  # the help leaves out arguments that precede it
     config = () if both_flags else (tyro.conf.FlagCreatePairsOff,)
     registry = tidied_fields(both_flags, notes or {})
     parser = functools.partial(tyro.cli, tidied(function), prog=prog, config=config, registry=registry)

@@ -90,17 +90,7 @@ def open_inputs(
         with progress_bar(progress) as bar:
             bar.add_task(f"loading {model.name}", total=None)
             given["sentence_model"], contents["sentence_model"] = model.name, model.digest
-    return Inputs(
-        X,
-        Y,
-        numbers,
-        names,
-        known,
-        shown,
-        pictures,
-        given,
-        contents,
-    )
+    return Inputs(X, Y, numbers, names, known, shown, pictures, given, contents)
 
 
 def _opened(given: str, model: SentenceModel | None, progress: bool) -> Any:

@@ -1,10 +1,12 @@
-"""The cache folder for decoded images and copied vectors, and its lock."""
+"""The cache folder for decoded images and vectors, its lock, and arrays that are kept in it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Literal
 
+import numpy as np
 from rich.console import Console
 
 from nonneg.errors import InputError
@@ -53,3 +55,12 @@ def locked(folder: Path, show_progress: bool) -> Iterator[None]:
                     Console(stderr=True).print(f"waiting for another process that writes to the cache {folder}")
                 lock(file)
         yield
+
+
+def kept_array(place: Path, write: Callable[[], None], mmap_mode: Literal["r"] | None = None) -> Any:
+    """Return the array in a file of the cache; `write` makes the file if it is missing or damaged."""
+    try:
+        return np.load(place, mmap_mode)
+    except (OSError, ValueError, EOFError):
+        write()
+    return np.load(place, mmap_mode)

@@ -165,6 +165,14 @@ def check_regular_file(path: Path, most: int | None = None) -> None:
         raise InputError(f"{path} has {size:,} bytes, expected at most {most:,}")
 
 
+def check_place(path: Path) -> None:
+    """Raise an error, before any work, if a file cannot be written to this path."""
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise InputError(f"{path} cannot be written: {path.parent} is not a writable folder")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, expected a file or a new name")
+
+
 def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
     """Read a regular file into memory; a file with more than `most` bytes is an error.
 

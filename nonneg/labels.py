@@ -74,7 +74,7 @@ def _parse(values: Any, name: str = "labels") -> tuple[npt.NDArray[Any], npt.NDA
         items = [None if _is_missing(item) else item for item in array.tolist()]
         if all(item is None or _is_whole(item) for item in items):
             items = [None if item is None else int(item) for item in items]
-        if not all(item is None or isinstance(item, Real) for item in items):
+        if not all(item is None or (isinstance(item, Real) and not isinstance(item, bool)) for item in items):
             labelled = [item is not None and not (isinstance(item, Real) and item < 0) for item in items]
             # Objects: strings of NumPy's own would all take the room of the longest.
             return np.array(list(map(str, items)), object), np.array(labelled, bool)

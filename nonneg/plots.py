@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nonneg.durable import write_atomically
+from nonneg.durable import check_place, write_atomically
 from nonneg.errors import InputError
 from nonneg.extras import needs_extra
 
@@ -121,7 +121,6 @@ def require_plot_format(path: Path) -> None:
 def check_plot(path: Path, overwrite: bool) -> None:
     """Check that a plot can be written to this path, before the work that it shows."""
     require_plot_format(path)
-    if not path.parent.is_dir():
-        raise InputError(f"{path.parent} is not a folder, expected an existing folder for {path.name}")
-    if path.exists() and not (overwrite and path.is_file()):
+    check_place(path)
+    if path.exists() and not overwrite:
         raise InputError(f"{path} exists already; choose another --out, or pass --overwrite to replace a plot")

@@ -93,7 +93,8 @@ def test_a_rejected_run_leaves_the_existing_run_unchanged(nonneg, tmp_path):
 
 
 def test_version_is_that_of_the_package(nonneg):
-    assert nonneg("--version").stdout == f"nonneg {package.__version__}\n"
+    for arguments in (["--version"], ["--version", "convert"]):
+        assert nonneg(*arguments).stdout == f"nonneg {package.__version__}\n"
 
 
 def test_a_full_disk_is_reported():
@@ -382,7 +383,7 @@ def test_what_the_data_decides_is_no_option(nonneg, name):
         ("train", "RECIPE is missing: nonneg train RECIPE"),
         ("train --epochs 3", "RECIPE is missing: nonneg train RECIPE"),
         ("theory 5", "'5' is given"),
-        ("theory -x", "'-x' is given"),
+        ("theory -x", "-x is not an option"),
         ("demo --overwrite=yes", "'yes' is given"),
         ("train digits --epochs 0", "epochs is 0"),
         ("train digits --views.noise -1", "noise is -1"),
@@ -436,6 +437,12 @@ def test_explore_names_the_package_that_a_sentence_model_needs(nonneg, tmp_path,
 def test_a_mistyped_word_is_answered_with_the_one_meant(nonneg, tmp_path, arguments, meant):
     (tmp_path / "x.features").mkdir()
     assert f"did you mean {meant}?" in rejection(nonneg(*arguments))
+
+
+def test_the_help_names_all_arguments_wherever_it_is_asked_for(nonneg):
+    whole = nonneg("export", "--help")
+    assert whole.returncode == 0 and "FEATURES_OR_RUN SITE" in whole.stdout
+    assert nonneg("export", "x.features", "site", "-h").stdout == whole.stdout
 
 
 def test_a_command_must_be_given_and_an_unlike_one_gets_no_suggestion(nonneg):

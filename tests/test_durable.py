@@ -97,6 +97,29 @@ except InputError as error:
     assert f"{out} cannot be written: " in done.stdout, done.stderr
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("check", ["nonneg.evaluate.require_table(place)", "nonneg.plots.check_plot(place, True)"])
+def test_a_file_that_cannot_be_written_is_an_error_before_any_work(check, tmp_path):
+    suffix = "png" if "plot" in check else "md"
+    (tmp_path / f"folder.{suffix}").mkdir(mode=0o777)
+    (tmp_path / "closed").mkdir(mode=0o755)
+    tmp_path.chmod(0o777)
+    code = f"""
+import os, pathlib
+import nonneg.evaluate, nonneg.plots
+os.chdir({str(tmp_path)!r})
+os.setuid(65534)
+for name in ("folder", "closed/x", "missing/x"):
+    place = pathlib.Path(name + ".{suffix}")
+    try:
+        {check}
+    except nonneg.InputError as error:
+        print(name, error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["folder", "closed/x", "missing/x"], done.stderr
+
+
 def test_a_folder_is_locked_for_one_writer_at_a_time(tmp_path):
     with folder_lock(tmp_path), pytest.raises(InputError, match=f"{tmp_path} is being written"):
         folder_lock(tmp_path).__enter__()

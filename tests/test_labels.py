@@ -24,6 +24,7 @@ from nonneg.labels import is_labelled, label_numbers
         (np.array([5, 3, 5, -7], np.int8), [1, 0, 1, -1], ("3", "5")),
         (np.array([1.0, np.nan, -np.inf], np.float32), [0, -1, -1], ("1",)),
         (np.array([True, False]), [1, 0], ("False", "True")),
+        ([True, False, None], [1, 0, -1], ("False", "True")),  # as in a column with missing values
         (pa.array(["x", None, "w", ""]), [1, -1, 0, -1], ("w", "x")),
         (pa.chunked_array([[4, None], [2]]), [1, -1, 0], ("2", "4")),
         (pd.Series(["b", None, "a"], dtype="string"), [1, -1, 0], ("a", "b")),

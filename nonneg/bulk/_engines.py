@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from nonneg.bulk._shard import Shard
-from nonneg.bulk._transformer import Transformer
-from nonneg.convert import NonNegativeEmbedding
+from nonneg.bulk._transformer import Model, Transformer
 from nonneg.durable import folder_lock
 from nonneg.errors import InputError
 from nonneg.extras import import_extra
 from nonneg.features import Features, Part, check_writable, commit_parts, remove_leftovers
 
-Model = NonNegativeEmbedding | str | Path
+Shards = str | Path | Sequence[str | Path]
 
 
 def convert_shards(
-    model: Model, shards: str | Sequence[str], out: str | Path, *, overwrite: bool = False, **columns: str
+    model: Model, shards: Shards, out: str | Path, *, overwrite: bool = False, **columns: str
 ) -> Features:
     """Turn Parquet files into one `Features` folder, in this process.
 
@@ -39,7 +38,7 @@ def convert_shards(
 
 def convert_with_ray(
     model: Model,
-    shards: str | Sequence[str],
+    shards: Shards,
     out: str | Path,
     *,
     workers: int = 2,
@@ -63,7 +62,7 @@ def convert_with_ray(
 
 
 def convert_with_spark(
-    model: Model, shards: str | Sequence[str], out: str | Path, *, spark: Any, overwrite: bool = False, **columns: str
+    model: Model, shards: Shards, out: str | Path, *, spark: Any, overwrite: bool = False, **columns: str
 ) -> Features:
     """Do the same with Spark, by `mapInPandas`: one task per shard, which Spark repeats if its executor is lost.
 
@@ -110,15 +109,18 @@ class _RayStage:
 
 def _convert(
     model: Model,
-    shards: str | Sequence[str],
+    shards: Shards,
     out: str | Path,
     overwrite: bool,
     columns: dict[str, str],
     distribute: Callable[[_WriteShard, list[str]], list[str]],
 ) -> Features:
-    paths = sorted(glob(shards)) if isinstance(shards, str) else list(shards)  # noqa: PTH207, a pattern may be absolute
+    if isinstance(shards, str | Path):
+        paths: Sequence[str | Path] = sorted(glob(str(shards)))  # noqa: PTH207, a pattern may be absolute
+    else:
+        paths = list(shards)
     if not paths:
-        raise InputError(f"shards: {shards!r} matches no file, expected Parquet files")
+        raise InputError(f"shards: {shards} matches no file, expected Parquet files")
     if unknown := set(columns) - {"vectors", "ids", "labels", "texts"}:
         raise InputError(f"{min(unknown)} is not a column to choose, expected vectors, ids, labels or texts")
     chosen = [Shard(path, name=name, **columns) for name, path in _named(paths).items()]
@@ -138,7 +140,7 @@ def _convert(
             remove_leftovers(folder)
 
 
-def _named(paths: list[str]) -> dict[str, str]:
+def _named(paths: Sequence[str | Path]) -> dict[str, str]:
     """Return the absolute paths of files by their names: what differs between the paths, without suffixes."""
     absolute = [Path(path).resolve() for path in paths]
     common = os.path.commonpath([path.parent for path in absolute])

@@ -29,7 +29,7 @@ class Shard:
         path: the file; every process must be able to read it.
         vectors: the column of vectors, for a converted model; a trained model reads the file as its modality does.
         ids, labels, texts: columns to store with the codes; empty for none. Labels are whole numbers.
-        name: what tells it from other shards.
+        name: what distinguishes it from other shards.
     """
 
     path: str
@@ -52,8 +52,8 @@ class Shard:
 def batches(shard: Shard, width: int) -> Iterator[Any]:
     """Yield the columns of a shard whose vectors have this width, as Arrow record batches; errors do not name it."""
     schema = _opened(shard.path).schema_arrow
-    if absent := [name for name in (shard.vectors, *shard.others) if name not in schema.names]:
-        raise InputError(f"the columns are {', '.join(schema.names)}, expected {absent[0]}")
+    if unclear := [name for name in (shard.vectors, *shard.others) if schema.names.count(name) != 1]:
+        raise InputError(f"the columns are {', '.join(schema.names)}, expected {unclear[0]} once")
     texts = _text_columns(shard, schema)
     # Texts are read as dictionaries, so that their decoded size is known before memory is taken.
     file = _opened(shard.path, texts)

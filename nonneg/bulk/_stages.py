@@ -1,17 +1,13 @@
 """Stages for pipelines of your own: a column of vectors becomes two columns, the active features and their values."""
 
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from nonneg.bulk._transformer import Transformer
-from nonneg.convert import NonNegativeEmbedding
+from nonneg.bulk._transformer import Model, Transformer
 from nonneg.errors import InputError
-
-Model = NonNegativeEmbedding | str | Path
 
 
 class Encode:

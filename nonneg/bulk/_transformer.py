@@ -17,6 +17,8 @@ from nonneg.messages import one_line
 from nonneg.models import load
 from nonneg.tables import arrow_vectors
 
+Model = NonNegativeEmbedding | str | Path
+
 
 class Transformer:
     """Turns vectors or samples into codes with a model that is loaded when first used, and so in every process.
@@ -25,7 +27,7 @@ class Transformer:
         model: a fitted `NonNegativeEmbedding`, or the path of a run of `nonneg convert` or `nonneg train`.
     """
 
-    def __init__(self, model: NonNegativeEmbedding | str | Path) -> None:
+    def __init__(self, model: Model) -> None:
         self.model = model if isinstance(model, NonNegativeEmbedding) else str(model)
 
     @cached_property

@@ -115,7 +115,7 @@ def _names_given(arguments: list[str]) -> set[str]:
 def run(arguments: list[str]) -> None:
     """Run a command line."""
     name, rest = arguments[0] if arguments else "", arguments[1:]
-    if name == "--version" and not rest:
+    if name == "--version":
         print(f"nonneg {__version__}")
     elif name in ("-h", "--help"):
         groups = {title: {name: _first_line(each) for name, each in group.items()} for title, group in GROUPS.items()}

@@ -38,6 +38,8 @@ def parse(
         InputError: for an unknown option, with the one that was probably meant; for a missing argument; and for a value
             of another type, or one that a nested config rejects.
     """
+    if {"-h", "--help"} & set(arguments):
+        arguments = ["--help"]  # the help leaves out arguments that precede it
     config = () if both_flags else (tyro.conf.FlagCreatePairsOff,)
     registry = tidied_fields(both_flags, notes or {})
     parser = functools.partial(tyro.cli, tidied(function), prog=prog, config=config, registry=registry)
@@ -100,7 +102,7 @@ def _check_options(text: str, prog: str, arguments: Iterable[str]) -> None:
     known = set(re.findall(r"(?<![\w-])--[a-z][\w.-]*\w|(?<![\w-])--[a-z](?![\w-])", text))
     for argument in arguments:
         option = argument.split("=")[0].replace("_", "-")
-        if re.match("--[a-z]", option) and option not in known:
+        if re.match("--?[A-Za-z]", option) and option not in known:
             raise InputError(f"{option} is not an option of {prog}{suggestion(option, known)}")
 
 

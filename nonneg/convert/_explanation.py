@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from nonneg.messages import escaped
 from nonneg.naming import marked
 
 
@@ -41,13 +42,13 @@ class Explanation:
     contributions: tuple[Contribution, ...]
 
     def __str__(self) -> str:
-        lines = [f"{self.label}: {self.score:.3f}", f"  {self.intercept:+.3f}  (intercept)"]
+        lines = [f"{escaped(str(self.label))}: {self.score:.3f}", f"  {self.intercept:+.3f}  (intercept)"]
         positive = [c for c in self.contributions if c.value > 0]
-        lines += [
-            f"  {c.value:+.3f}  {marked(c.name, c.is_guess)} ({c.activation:.3f} x {c.weight:.3f})" for c in positive
-        ]
+        for c in positive:
+            name = escaped(marked(c.name, c.is_guess))
+            lines.append(f"  {c.value:+.3f}  {name} ({c.activation:.3f} x {c.weight:.3f})")
         if others := len(self.contributions) - len(positive):
-            lines.append(f"  {others} more active features contribute nothing")
+            lines.append(f"  active features that contribute nothing: {others}")
         return "\n".join(lines)
 
 

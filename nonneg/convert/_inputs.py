@@ -25,6 +25,7 @@ from nonneg.tables import ids_within, open_vectors, read_column, split_name
 
 _BLOCK = 16_384
 _SHOWN_SIDE = 96  # pixels
+_OF_ARRAYS = (".npz", ".safetensors")
 _NUMBERS = re.compile(r"(?:[-+.,;\d\seE]|nan|inf)*", re.IGNORECASE)
 
 
@@ -89,17 +90,7 @@ def open_inputs(
         with progress_bar(progress) as bar:
             bar.add_task(f"loading {model.name}", total=None)
             given["sentence_model"], contents["sentence_model"] = model.name, model.digest
-    return Inputs(
-        X,
-        Y,
-        numbers,
-        names,
-        known,
-        shown,
-        pictures,
-        given,
-        contents,
-    )
+    return Inputs(X, Y, numbers, names, known, shown, pictures, given, contents)
 
 
 def _opened(given: str, model: SentenceModel | None, progress: bool) -> Any:
@@ -107,7 +98,9 @@ def _opened(given: str, model: SentenceModel | None, progress: bool) -> Any:
     try:
         vectors = open_vectors(given, progress)
     except InputError:
-        if (texts := _texts_in(given, is_expected=model is not None)) is None:
+        path, name = split_name(given)
+        is_one_of_several = name is None and path.suffix.lower() in _OF_ARRAYS  # which may be the vectors
+        if is_one_of_several or (texts := _texts_in(given, is_expected=model is not None)) is None:
             raise
         if model is None:
             found = f"{given} holds text, expected numbers"
@@ -133,16 +126,10 @@ def _texts_in(given: str, is_expected: bool) -> list[str] | None:
     return [_text(value) for value in values]
 
 
-def checked_vectors(given: str, progress: bool = True) -> Any:
-    """Open a file of vectors and check that each vector has a direction.
-
-    Raises:
-        InputError: naming the first row that contains NaN or infinity, or only zeros.
-    """
-    return _checked(given, open_vectors(given, progress))
-
-
 def _checked(given: str, vectors: Any) -> Any:
+    """Check that each vector has a direction, and that the directions differ; return the vectors."""
+    if len(vectors) < 2:
+        raise InputError(f"{given} has one row, expected at least two")
     cpu = torch.device("cpu")
     first, is_one_direction = Rows(vectors[:1], device=cpu).take(torch.tensor([0]))[0], True
     least, most = np.full(vectors.shape[1], np.inf), np.full(vectors.shape[1], -np.inf)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nonneg.cache import cache_folder, writing
+from nonneg.cache import cache_folder, kept_array, writing
 from nonneg.durable import atomic_writer, digest_of
 from nonneg.errors import InputError
 from nonneg.extras import import_extra
@@ -59,13 +59,15 @@ class SentenceModel:
 
     def _kept(self, folder: Path, texts: Sequence[str]) -> Any:
         place = folder / f"{digest_of({'texts': texts})[:_DIGITS]}.npy"
-        if not place.exists():
+
+        def write() -> None:
             vectors = self.encode(texts)
             with writing(folder):
                 folder.mkdir(parents=True, exist_ok=True)
                 with atomic_writer(place) as file:
                     np.save(file, vectors)
-        return np.load(place)
+
+        return kept_array(place, write)
 
     @cached_property
     def _model(self) -> Any:

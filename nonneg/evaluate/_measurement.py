@@ -5,7 +5,6 @@ import html
 import io
 import json
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ import numpy.typing as npt
 import torch
 from rich.table import Table
 
-from nonneg.durable import write_atomically
+from nonneg.durable import check_place, write_atomically
 from nonneg.errors import InputError
 from nonneg.evaluate._statistics import Difference, bootstrap_interval, paired_difference
 from nonneg.evaluate._table import markdown_table, rich_table
@@ -316,8 +315,7 @@ def require_table(path: Path) -> None:
     endings = (".md", ".json", ".html", ".csv")
     if path.suffix not in endings:
         raise InputError(f"{path} ends in {path.suffix or 'nothing'!r}, expected {', '.join(endings)}")
-    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise InputError(f"{path} cannot be written: {path.parent} is not a writable folder")
+    check_place(path)
 
 
 def _difference_text(difference: Difference | None, form: str) -> str:

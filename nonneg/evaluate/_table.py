@@ -36,11 +36,11 @@ def markdown_table(headings: Sequence[str], rows: Iterable[Iterable[str]], left:
         headings, rows, left: as for `rich_table`.
 
     Example:
-        >>> print(markdown_table(["", "probe"], [["a|b", "90%"]]))
+        >>> print(markdown_table(["", "probe"], [["a|\\nb", "90%"]]))
         |  | probe |
         | --- | ---: |
-        | a\\|b | 90% |
+        | a\\| b | 90% |
     """
     marks = ["---" if column in left else "---:" for column in range(len(headings))]
-    lines = [headings, marks, *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    lines = ([" ".join(cell.split()).replace("|", "\\|") for cell in line] for line in (headings, marks, *rows))
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

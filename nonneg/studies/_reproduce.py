@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from nonneg.devices import choose_device
-from nonneg.durable import claim_folder, read_object, write_atomically
+from nonneg.durable import check_place, claim_folder, os_errors_as_input_errors, read_object, write_atomically
 from nonneg.environment import environment
 from nonneg.errors import InputError, StoppedError, UntrainableError
 from nonneg.evaluate import match_features
@@ -65,10 +65,13 @@ def reproduce(plan: Plan, out: Path, page: Path, overwrite: bool = False) -> Pat
     """
     if page.with_suffix("").resolve() == out.resolve():
         raise InputError(f"--page {page} would put its pictures into {out}, the folder of the runs; choose another")
-    if page.exists() and MADE_BY.encode() not in page.read_bytes():
+    if page.is_file() and MADE_BY.encode() not in page.read_bytes():
         raise InputError(f"{page} exists and was not written by nonneg reproduce; choose another --page")
     study = Study(plan, out, page)
     study.require_data()
+    with os_errors_as_input_errors(page):
+        page.parent.mkdir(parents=True, exist_ok=True)
+    check_place(page)
     study.claim(overwrite)
     console = Console(stderr=True)
     steps = list(study.steps())

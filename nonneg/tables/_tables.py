@@ -127,8 +127,6 @@ def column_names(path: Path) -> list[str]:
     check_regular_file(path)
     kind = path.suffix.lower()
     if kind == ".csv":
-        if path.stat().st_size == 0:
-            raise InputError(f"{path} is empty, expected a line of column names and rows")
         return list(open_csv(path).names)
     if kind == ".jsonl":
         return read_json_lines(path)[1]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
-from nonneg.cache import cache_folder, locked, writing
+from nonneg.cache import cache_folder, kept_array, locked, writing
 from nonneg.durable import TEMPORARY_PREFIX, flush
 from nonneg.errors import InputError
 from nonneg.messages import one_line
@@ -105,11 +105,13 @@ def columnar_vectors(path: Path, column: str, progress: bool) -> Any:
     key = json.dumps([_FORMAT, str(path.resolve()), there.st_size, there.st_mtime_ns, column])
     folder = cache_folder(None) / "vectors"
     place = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.npy"
+
+    def write() -> None:
+        with writing(folder):
+            _copy_to(place, file, column)
+
     with locked(folder, progress):
-        if not place.exists():
-            with writing(folder):
-                _copy_to(place, file, column)
-    return np.load(place, mmap_mode="r")
+        return kept_array(place, write, "r")
 
 
 def _is_list(kind: Any) -> bool:

@@ -93,6 +93,8 @@ def open_csv(path: Path) -> Csv:
     columns. In a file with one column, line 1 is a header if it is not a number, not empty and not repeated below.
     """
     check_regular_file(path, MOST_BYTES)
+    if path.stat().st_size == 0:
+        raise InputError(f"{path} is empty, expected a line of column names and rows")
     first, empty = _first_cells(path)
     numbers = [cell for cell in first if _is_number(cell)]
     is_first_nameless = len(first) > 1 and first[0] == ""
@@ -147,7 +149,13 @@ def _read(table: Csv, as_text: bool = False) -> Any:
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
         if "utf8" in str(error).lower():
             _raise_not_utf8(path, read_bounded(path))
+        if table.has_header and len(read_lines(path)) == 1:  # Arrow needs a line break to find the header's end
+            raise _without_rows(path) from error
         raise InputError(f"{path} cannot be read as CSV: {one_line(error)}") from error
+
+
+def _without_rows(path: Path) -> InputError:
+    return InputError(f"{path} has only a header, expected rows below it")
 
 
 def csv_column(table: Csv, position: int, as_text: bool) -> Any:
@@ -161,6 +169,8 @@ def csv_column(table: Csv, position: int, as_text: bool) -> Any:
 def csv_vectors(table: Csv) -> Any:
     """Read all columns but the index and `id` as an array `(rows, width)`."""
     read, path = _read(table), table.path
+    if not read.num_rows:
+        raise _without_rows(path)
     kept = [i for i, name in enumerate(table.names) if name.lower() != "id" and not (table.has_index and i == 0)]
     for i in kept:
         name, column = table.names[i], read.column(i)

@@ -145,6 +145,10 @@ def test_bad_input_names_what_is_wrong_and_leaves_nothing(tmp_path, embedding, d
         bulk.convert_shards(embedding, shards, out, texts="author")
     with pytest.raises(InputError, match="whole numbers"):
         bulk.convert_shards(embedding, shards, out, labels="text")
+    table = pq.read_table(Path(shards).parent / "000.parquet")
+    pq.write_table(table.append_column("text", table["text"]), tmp_path / "twice.parquet")
+    with pytest.raises(InputError, match=r"twice\.parquet.*text"):
+        bulk.convert_shards(embedding, tmp_path / "twice.parquet", out, texts="text")
     (tmp_path / "odd.parquet").write_text("no table")
     with pytest.raises(InputError, match=r"odd\.parquet"):
         bulk.convert_shards(embedding, str(tmp_path / "odd.parquet"), out)

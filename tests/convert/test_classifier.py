@@ -167,6 +167,17 @@ def test_names_of_missing_features_are_rejected(names, found, clusters, fitted, 
         renamed.save_pretrained(tmp_path / "glass")
 
 
+def test_control_characters_in_names_are_printed_as_escapes(fitted):
+    classifier, X, kinds = fitted
+    labels = np.array([f"\x1b[2Jclass\n{kind}" for kind in kinds])
+    named = NonNegativeClassifier.on(classifier.embedding_, X, labels)
+    named.feature_names = {feature: f"two\nlines\x1b[2J {feature}" for feature in range(named.coef_.shape[1])}
+    why = named.explain(X[0])
+    lines = str(why).splitlines()
+    assert all(line.isprintable() for line in lines) and "class" in lines[0] and "two" in lines[2]
+    assert len(lines) <= len(why.contributions) + 2
+
+
 def test_a_row_is_explained_in_any_form(fitted):
     classifier, X, _ = fitted
     expected = str(classifier.explain(X[0]))

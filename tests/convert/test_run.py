@@ -13,8 +13,7 @@ from PIL import Image
 
 import nonneg
 from nonneg import Features, InputError
-from nonneg.convert import NonNegativeEmbedding, convert_file
-from nonneg.convert._inputs import checked_vectors, open_inputs
+from nonneg.convert import NonNegativeEmbedding, convert_file, open_inputs
 
 
 def small(**changed):
@@ -146,6 +145,7 @@ def test_a_killed_run_resumes_to_the_same_weights(files, monkeypatch):
         (lambda X: X.__setitem__((7, 3), np.nan), "row 7, contains NaN"),
         (lambda X: X.__setitem__((8, 3), np.inf), "row 8, contains .*infinity"),
         (lambda X: X.__setitem__(slice(5, 8), 0), r"row 5 \(and 2 more nearby\), contains only zeros"),
+        (lambda X: X.resize((1, 24), refcheck=False), "one row, expected at least two"),
         (lambda X: X.__setitem__(slice(None), 1), "all 300 rows have the same direction"),
         (lambda X: X.__setitem__(slice(None), np.outer(np.arange(1, 301), X[0])), "same direction"),
     ],
@@ -155,28 +155,28 @@ def test_rows_without_a_direction_are_named(damage, found, tmp_path, clusters):
     damage(X)
     np.save(tmp_path / "x.npy", X)
     with pytest.raises(InputError, match=found):
-        checked_vectors(str(tmp_path / "x.npy"))
+        open_inputs(str(tmp_path / "x.npy"))
 
 
 def test_constant_columns_are_reported(tmp_path, clusters, capsys):
     X = clusters[0].copy()
     X[:, [2, 5]] = 0.5
     np.save(tmp_path / "x.npy", X)
-    checked_vectors(str(tmp_path / "x.npy"))
+    open_inputs(str(tmp_path / "x.npy"))
     assert "2 of 24 columns are constant (2, 5)" in capsys.readouterr().err
 
 
 def test_a_column_of_positive_numbers_has_one_direction(tmp_path):
     np.save(tmp_path / "x.npy", np.arange(1.0, 20)[:, None])
     with pytest.raises(InputError, match=r"x\.npy: all 19 rows have the same direction"):
-        checked_vectors(str(tmp_path / "x.npy"))
+        open_inputs(str(tmp_path / "x.npy"))
 
 
 def test_a_warning_shows_the_exact_file_name(tmp_path, clusters, capsys):
     X = clusters[0].copy()
     X[:, 0] = 0
     np.savez(tmp_path / "a[red]b.npz", a=X)
-    checked_vectors(f"{tmp_path}/a[red]b.npz:a")
+    open_inputs(f"{tmp_path}/a[red]b.npz:a")
     assert "a[red]b.npz:a: 1 of 24 columns" in capsys.readouterr().err
 
 

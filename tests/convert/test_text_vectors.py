@@ -80,6 +80,15 @@ def test_vectors_of_texts_are_kept_and_belong_to_the_weights_of_their_model(st, 
     assert abs(codes[0] - codes[1]).max() > 0.01
 
 
+def test_damaged_vectors_in_the_cache_are_made_again(model, lines, tmp_path):
+    first = converted(lines, tmp_path / "first", sentence_model=model)
+    (kept,) = (tmp_path / "cache").rglob("*.npy")
+    kept.write_bytes(kept.read_bytes()[:100])
+    second = converted(lines, tmp_path / "second", sentence_model=model)
+    codes = [Features.load(made.features).codes for made in (first, second)]
+    assert abs(codes[0] - codes[1]).max() < 1e-5
+
+
 def test_pairs_of_texts_are_encoded_too(model, lines, tmp_path):
     (tmp_path / "answers.txt").write_text("\n".join(reversed(TEXTS)))
     made = converted(lines, tmp_path / "run", sentence_model=model, pairs=str(tmp_path / "answers.txt"))
@@ -94,6 +103,15 @@ def test_vectors_with_a_sentence_model_are_not_encoded(tmp_path):
     made = converted(tmp_path / "v.npy", tmp_path / "run", sentence_model="made-elsewhere")
     assert Features.load(made.features).provenance["sentence_model"] == "made-elsewhere"
     assert made.embedding.n_features_in_ == 8
+
+
+def test_texts_are_not_encoded_in_place_of_vectors_that_are_not_named(model, tmp_path):
+    vectors = np.random.default_rng(0).normal(size=(45, 8))
+    np.savez(tmp_path / "v.npz", title=vectors, body=vectors, said=np.array(TEXTS))
+    with pytest.raises(InputError, match=r"v\.npz .*title, body, said"):
+        converted(tmp_path / "v.npz", tmp_path / "run", sentence_model=model)
+    made = converted(f"{tmp_path}/v.npz:said", tmp_path / "run", sentence_model=model)
+    assert Features.load(made.features).samples["text"].to_pylist() == TEXTS
 
 
 def test_texts_without_a_model_are_an_error_that_names_the_option(lines, tmp_path):

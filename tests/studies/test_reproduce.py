@@ -183,6 +183,15 @@ def test_a_page_written_by_something_else_is_not_overwritten(tmp_path):
     assert (tmp_path / "notes.md").read_text() == "mine" and not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize("page", ["folder.md", "file/page.md"])
+def test_a_page_that_cannot_be_written_is_an_error_before_any_step(page, tmp_path):
+    (tmp_path / "folder.md").mkdir()
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match=page):
+        reproduce(PLAN, tmp_path / "runs", tmp_path / page)
+    assert not (tmp_path / "runs").exists()
+
+
 @pytest.mark.slow  # a whole reproduction
 def test_figures_of_the_paper_are_shown_next_to_measured_ones(done, tmp_path):
     out, _ = done

@@ -77,6 +77,16 @@ def test_a_changed_parquet_file_is_read_again(tmp_path):
     assert open_vectors(str(path)).tolist() == [[1.0, 2.0]]
 
 
+@pytest.mark.parametrize("content", [b"", b"not an array", None])
+def test_a_damaged_copy_in_the_cache_is_made_again(content, tmp_path, monkeypatch):
+    monkeypatch.setenv("NONNEG_CACHE", str(tmp_path / "cache"))
+    path = written("parquet", tmp_path)
+    open_vectors(str(path))
+    (copy,) = (tmp_path / "cache").rglob("*.npy")
+    copy.write_bytes(copy.read_bytes()[:-9] if content is None else content)
+    np.testing.assert_allclose(open_vectors(str(path)), X, rtol=1e-6)
+
+
 def test_columns_are_read_from_every_format(tmp_path):
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     (tmp_path / "b.csv").write_text('3,"x, y"\n4,"z\nz"\n')
@@ -120,6 +130,11 @@ def test_unusable_files_are_named_with_the_reason(tmp_path):
     assert "no.parquet has no column of vectors" in error_of(tmp_path / "no.parquet")
     pq.write_table(pa.table({"v": [[1.0, 2.0], [3.0]]}), tmp_path / "ragged.parquet")
     assert "row 1, has 1 numbers, expected 2" in error_of(tmp_path / "ragged.parquet")
+    (tmp_path / "empty.csv").write_text("")
+    assert "empty.csv is empty" in error_of(tmp_path / "empty.csv")
+    for header in ("a,b", "a,b\n", "a"):
+        (tmp_path / "header.csv").write_text(header)
+        assert "header.csv has only a header" in error_of(tmp_path / "header.csv")
     assert "no such file" in error_of(tmp_path / "absent.npy")
     assert "is a folder" in error_of(tmp_path)
     (tmp_path / "a.xyz").write_text("1")

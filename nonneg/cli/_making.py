@@ -152,11 +152,11 @@ def convert(
     if compare and sweep:
         raise InputError("--compare and --sweep are both given, expected one of them")
     reject_options({"--seeds": None if compare or seeds == 1 else seeds}, "with --compare")
-    files: dict[str, Any] = {"pairs": pairs, "labels": labels}
-    writing: dict[str, Any] = {"ids": ids, "texts": texts, "media": media, "out": out, "sentence_model": sentence_model}
+    files: dict[str, Any] = {"pairs": pairs, "labels": labels, "sentence_model": sentence_model}
+    writing: dict[str, Any] = {"ids": ids, "texts": texts, "media": media, "out": out}
     writing |= {"label_names": label_names or None, "classify": classify or None, "overwrite": overwrite or None}
     if sweep:
-        _sweep(vectors, labels, writing | {"pairs": pairs}, options, seed, train_rows)
+        _sweep(vectors, labels, sentence_model, writing | {"pairs": pairs}, options, seed, train_rows)
     elif compare:
         reject_options(_flags(writing), "without --compare")
         _compare(vectors, files, options, range(seed, seed + seeds), train_rows)
@@ -172,7 +172,10 @@ def _convert(vectors: str, settings: dict[str, Any], options: Any, seed: int) ->
     made = convert_file(vectors, embedding=embedding, **settings)
     print(f"Converted: {made.run}, {made.features}")
     print(f"{embedding.report_}; {made.neighbours_kept:.0%} of the 10 nearest neighbours kept")
-    print(f"Next: nonneg explore {made.run}")
+    model = settings.get("sentence_model")
+    # Later commands find a model by its name, but use a folder only if they are told to: it may be a stranger's.
+    option = f" --sentence-model {model}" if model and Path(model).exists() else ""
+    print(f"Next: nonneg explore {made.run}{option}")
 
 
 def _compare(vectors: str, files: dict[str, Any], options: Any, seeds: range, train_rows: int | None) -> None:
@@ -197,7 +200,13 @@ def _flags(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sweep(
-    vectors: str, labels: str | None, others: dict[str, Any], options: Any, seed: int, train_rows: int | None
+    vectors: str,
+    labels: str | None,
+    sentence_model: str | None,
+    others: dict[str, Any],
+    options: Any,
+    seed: int,
+    train_rows: int | None,
 ) -> None:
     from nonneg.convert import NonNegativeEmbedding
     from nonneg.studies import sweep_sizes_of_file
@@ -205,6 +214,7 @@ def _sweep(
     out, overwrite = others.pop("out"), bool(others.pop("overwrite"))
     reject_options(_flags(others), "without --sweep")
     settings: dict[str, Any] = {"embedding": NonNegativeEmbedding(**vars(options)), "seed": seed}
-    print_result(sweep_sizes_of_file(vectors, labels, out, overwrite, train_rows=train_rows, **settings))
+    found = sweep_sizes_of_file(vectors, labels, out, overwrite, sentence_model, train_rows=train_rows, **settings)
+    print_result(found)
     if out is not None:
         print(f"Drawn: {out}")

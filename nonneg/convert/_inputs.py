@@ -93,6 +93,21 @@ def open_inputs(
     return Inputs(X, Y, numbers, names, known, shown, pictures, given, contents)
 
 
+def encoded_inputs(
+    vectors: str,
+    pairs: str | None = None,
+    labels: str | None = None,
+    sentence_model: str | None = None,
+    progress: bool = True,
+) -> Inputs:
+    """Open vectors, or texts that a sentence model encodes, with pairs and labels, for studies that write no run."""
+    model = None if sentence_model is None else SentenceModel(sentence_model)
+    given = open_inputs(vectors, pairs, labels, progress=progress, with_ids=False, model=model)
+    if model is not None and not isinstance(given.vectors, list):
+        raise InputError(f"{vectors} holds vectors, expected texts for the sentence model {sentence_model}")
+    return given.encoded(model, progress)
+
+
 def _opened(given: str, model: SentenceModel | None, progress: bool) -> Any:
     """Open a file of vectors, or read the texts that a sentence model is to encode, as a list."""
     try:

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.exceptions import ConvergenceWarning
 
 from nonneg import metrics
-from nonneg.convert import NonNegativeEmbedding, checked_config, neighbours_kept, open_inputs
+from nonneg.convert import NonNegativeEmbedding, checked_config, encoded_inputs, neighbours_kept
 from nonneg.errors import InputError
 from nonneg.progress import progress_bar
 from nonneg.studies._comparison import COLUMNS, Comparison
@@ -78,9 +78,15 @@ def compare(
     return Comparison(rows, tuple(column for column in COLUMNS if column in filled), protocol, tuple(notes))
 
 
-def compare_files(vectors: str, pairs: str | None = None, labels: str | None = None, **settings: Any) -> Comparison:
-    """Run `compare` on vectors, pairs and labels from files, as `convert_file` reads them."""
-    given = open_inputs(vectors, pairs, labels, progress=settings.get("progress", True), with_ids=False)
+def compare_files(
+    vectors: str,
+    pairs: str | None = None,
+    labels: str | None = None,
+    sentence_model: str | None = None,
+    **settings: Any,
+) -> Comparison:
+    """Run `compare` on vectors, or texts, and pairs and labels from files, as `convert_file` reads them."""
+    given = encoded_inputs(vectors, pairs, labels, sentence_model, settings.get("progress", True))
     return compare(given.vectors, given.pairs, given.labels, **settings)
 
 

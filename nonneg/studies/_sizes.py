@@ -9,7 +9,7 @@ from rich.table import Table
 from sklearn.base import clone
 
 from nonneg import metrics
-from nonneg.convert import NonNegativeEmbedding, checked_config, neighbours_kept, open_inputs
+from nonneg.convert import NonNegativeEmbedding, checked_config, encoded_inputs, neighbours_kept
 from nonneg.errors import InputError
 from nonneg.evaluate import markdown_table, rich_table
 from nonneg.progress import progress_bar
@@ -191,14 +191,19 @@ def sweep_sizes(
 
 
 def sweep_sizes_of_file(
-    vectors: str, labels: str | None = None, out: Path | None = None, overwrite: bool = False, **settings: Any
+    vectors: str,
+    labels: str | None = None,
+    out: Path | None = None,
+    overwrite: bool = False,
+    sentence_model: str | None = None,
+    **settings: Any,
 ) -> Sizes:
-    """Run `sweep_sizes` on vectors and labels from files; plot it to `out` if given."""
+    """Run `sweep_sizes` on vectors, or texts, and labels from files; plot it to `out` if given."""
     if out is not None:
         from nonneg.plots import check_plot  # matplotlib is slow to load
 
         check_plot(out, overwrite)
-    given = open_inputs(vectors, None, labels, progress=settings.get("progress", True), with_ids=False)
+    given = encoded_inputs(vectors, None, labels, sentence_model, settings.get("progress", True))
     found = sweep_sizes(given.vectors, given.labels, **settings)
     if out is not None:
         found.plot(out)

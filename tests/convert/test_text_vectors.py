@@ -1,6 +1,7 @@
 """Texts that a sentence model encodes while they are converted."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from nonneg import Features, InputError, NonNegativeEmbedding
 from nonneg.cli import main
 from nonneg.convert import SentenceModel, convert_file
 from nonneg.search import Query, find
+from nonneg.studies import compare_files, sweep_sizes_of_file
 from tests.convert.conftest import TEXTS, WIDTH
 
 
@@ -145,3 +147,21 @@ def test_a_model_that_cannot_be_loaded_is_one_sentence_and_nothing_is_written(st
     said = capsys.readouterr().err
     assert stopped.value.code == 2 and f"sentence model '{tmp_path / 'empty'}' cannot be used" in said
     assert not (tmp_path / "run").exists() and not (tmp_path / "run.features").exists()
+
+
+def test_texts_are_encoded_to_compare_methods_and_sizes(model, lines, tmp_path):
+    lines.write_text("\n".join(TEXTS * 2))
+    table = compare_files(str(lines), sentence_model=model, embedding=small(), methods=["raw"], progress=False)
+    assert table.rows["raw"]["features"] == [WIDTH]
+    sizes = sweep_sizes_of_file(str(lines), sentence_model=model, embedding=small(), progress=False)
+    assert len(sizes.points) > 1
+    np.save(tmp_path / "v.npy", np.random.default_rng(0).random((40, 4)))
+    with pytest.raises(InputError, match=r"v\.npy holds vectors"):
+        compare_files(str(tmp_path / "v.npy"), sentence_model=model, embedding=small(), progress=False)
+
+
+def test_a_model_in_a_folder_is_part_of_the_next_command(model, lines, tmp_path, monkeypatch, capsys):
+    options = ["--n-components", "12", "--max-active", "4", "--max-iter", "10", "--out", str(tmp_path / "run")]
+    monkeypatch.setattr(sys, "argv", ["nonneg", "convert", str(lines), "--sentence-model", model, *options])
+    main()
+    assert f"nonneg explore {tmp_path / 'run'} --sentence-model {model}" in capsys.readouterr().out.replace("\n", " ")

@@ -24,6 +24,7 @@ def find_features(path: str | Path) -> Path:
         return beside
     others = sorted(other for other in folder.parent.glob(f"{escape(folder.name)}-*.features") if is_features(other))
     others = [other for other in others if _is_made_by(other, folder.name)] or others[:2]
+    others = [] if folder.is_file() else others  # a file of vectors is no run, whatever its neighbours are called
     if len(others) > 1:
         found = ", ".join(map(str, others))
         raise InputError(f"{folder} has several features folders next to it, expected one of them: {found}")

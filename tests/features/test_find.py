@@ -32,6 +32,13 @@ def test_selected_and_damaged_features_are_not_considered(tmp_path):
     assert find_features(tmp_path / "x") == embedded
 
 
+def test_a_file_of_vectors_is_no_run_whatever_features_are_called(tmp_path):
+    (tmp_path / "v.npy").write_bytes(b"vectors")
+    saved(tmp_path / "v.npy-5.features")
+    with pytest.raises(InputError, match=r"v\.npy is a file"):
+        find_features(tmp_path / "v.npy")
+
+
 def test_features_of_a_renamed_run_are_found(tmp_path):
     embedded = saved(tmp_path / "y-photos-test.features", run="x")
     assert find_features(tmp_path / "y") == embedded

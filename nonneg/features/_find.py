@@ -22,16 +22,18 @@ def find_features(path: str | Path) -> Path:
     beside = folder.parent / f"{folder.name}.features"
     if is_features(beside):
         return beside
-    others = sorted(other for other in folder.parent.glob(f"{escape(folder.name)}-*.features") if is_features(other))
+    with read_errors_as_input_errors(folder):
+        is_file = folder.is_file()  # of vectors, say, and no run, whatever the features beside it are called
+    pattern = f"{escape(folder.name)}-*.features"
+    others = [] if is_file else sorted(other for other in folder.parent.glob(pattern) if is_features(other))
     others = [other for other in others if _is_made_by(other, folder.name)] or others[:2]
-    others = [] if folder.is_file() else others  # a file of vectors is no run, whatever its neighbours are called
     if len(others) > 1:
         found = ", ".join(map(str, others))
         raise InputError(f"{folder} has several features folders next to it, expected one of them: {found}")
     if not others:
         with read_errors_as_input_errors(folder):
             found = "is neither features nor a run with features next to it" if folder.exists() else "does not exist"
-            if folder.is_file():
+            if is_file:
                 found = "is a file (nonneg convert makes features of vectors)"
         raise InputError(f"{folder} {found}, expected features or a run that has some")
     return others[0]

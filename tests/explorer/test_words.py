@@ -1,5 +1,7 @@
 """Words find pictures in a real browser."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,18 @@ def features(tmp_path_factory):
     made = nonneg.load(run).embed(pairs, side="image").with_provenance({"run": "run", "side": "image"})
     made.save(run.parent / "run.features")
     return run.parent / "run.features"
+
+
+def test_examples_of_words_differ_in_every_word(tmp_path, features, serve, visit):
+    copy = shutil.copytree(features.parent, tmp_path / "copy") / features.name
+    named = nonneg.Features.load(copy)
+    names = dict(zip(named.ranked(), ["red thing", "red, dot", "green dot", "blue"], strict=False))
+    named.with_names(names).save(copy, overwrite=True)
+    page = visit(serve(copy))
+    settled(page)
+    offered = page.locator("p", has_text="For example").get_by_role("button").all_inner_texts()
+    words = [word for text in offered for word in text.split()]
+    assert {"red", "blue"} <= set(words) and len(words) == len(set(words))
 
 
 def test_words_typed_on_the_overview_find_pictures_and_are_part_of_the_address(features, serve, visit):

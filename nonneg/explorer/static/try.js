@@ -7,6 +7,8 @@ import { markedText } from "./marks.js";
 import { counted, face, hits, kind, placesOf, setChoice, markSmall, title } from "./pieces.js";
 import { partsOf } from "./sample.js";
 
+const EXAMPLES = 4;
+
 function encodedInput(set, given, { parts, neighbours, warning }, finds) {
   const titles = new Map(parts.map((part) => [part.caption.feature, title(part.caption)]));
   const words = counted(parts.length, "active feature");
@@ -36,15 +38,27 @@ export function findsByWords(each) {
   return each.can_encode === "text" && each.kind === "images";
 }
 
-/** A search box for words, with names of strong features as examples. */
+/** Return names of features that have no word in common, as examples of what to search for. */
+function exampleWords({ strongest_features, spread_features }) {
+  // A hint with a score is a suggested name; others, such as "mostly dog", are no words to search by.
+  const named = [...strongest_features, ...spread_features].map((row) => row.name || (row.score !== null && row.hint));
+  const seen = new Set();
+  const isNew = (name) => {
+    const words = name.toLowerCase().split(/[\s,]+/);
+    const known = words.some((word) => seen.has(word));
+    words.forEach((word) => seen.add(word));
+    return !known;
+  };
+  return named.filter(Boolean).filter(isNew).slice(0, EXAMPLES).map((name) => name.replaceAll(",", ""));
+}
+
+/** A search box for words, with names of features as examples. */
 export function wordsForm(set, overview, value = "") {
   const input = element("input", {
     id: "words", type: "search", placeholder: "Describe what you look for", autocomplete: "off", dir: "auto", value, "aria-label": "Words",
   });
   const search = (words) => go(href("/try", forSet(set, { words })));
-  // A hint with a score is a suggested name; others, such as "mostly dog", are no words to search by.
-  const named = overview.sets[set].strongest_features.map((row) => row.name || (row.score !== null && row.hint));
-  const examples = named.filter(Boolean).slice(0, 4);
+  const examples = exampleWords(overview.sets[set]);
   return element("div", {},
     element("form", {
       role: "search", class: "words",
@@ -55,7 +69,7 @@ export function wordsForm(set, overview, value = "") {
     }, input, element("button", { type: "submit" }, "Find pictures")),
     examples.length > 0 && element("p", { class: "soft" }, "For example: ", examples.flatMap((words, place) => [
       place ? " · " : "",
-      element("button", { type: "button", class: "link", onclick: () => search(words.replaceAll(",", "")) }, dataText(words.replaceAll(",", ""))),
+      element("button", { type: "button", class: "link", onclick: () => search(words) }, dataText(words)),
     ])));
 }
 

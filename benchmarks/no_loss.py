@@ -67,7 +67,9 @@ def main() -> None:
     parser.add_argument("--hold-out", type=float, default=0.0)
     parser.add_argument("--images", type=int, help="train on so many images only, as many of each class")
     parser.add_argument("--shares", nargs="+", type=float, default=[])
+    parser.add_argument("--set", nargs="*", default=[], help="settings of all methods: --set features=2048 share=0.05")
     args = parser.parse_args()
+    args.set = {name: json.loads(value) for name, value in (each.split("=", 1) for each in args.set)}
     if args.images:
         args.data, args.hold_out = smaller(args), 0.0
     for seed in args.seeds:
@@ -83,7 +85,7 @@ def run_one(method: str, seed: int, args: argparse.Namespace) -> None:
     name = args.out / f"{method}-{seed}"
     if Path(f"{name}.json").exists():
         return
-    given = {"seed": seed, **METHODS[method], **({"epochs": args.epochs} if args.epochs else {})}
+    given = {"seed": seed, **METHODS[method], **args.set, **({"epochs": args.epochs} if args.epochs else {})}
     config, sentence = adapted(load_recipe("images").replace(data=args.data, **given), given)
     config = config.without_rectifier() if method.startswith("cl") else config
     print(f"{name}: {sentence}", flush=True)

@@ -17,8 +17,9 @@ _FEWEST = 4  # samples
 _FEWEST_STEPS = 8  # in an epoch
 _SMALLEST_BATCH = 16
 _LEAST_FEATURES = 256
-_SAMPLES_PER_FEATURE = 8
+_SAMPLES_PER_FEATURE = 2
 _LEAST_ACTIVE = 8  # samples on which a feature is to be active
+_MOST_ACTIVE = 0.1  # share of the samples, so that nine tenths of the entries are zero
 # Samples that a network sees in training, all epochs together: 100 epochs of CIFAR on a GPU, minutes on two cores.
 _SEEN = {"gpu": 5_000_000, "cpu": 400_000}
 _EPOCHS = (10, 100, 800)  # at least; what millions of samples get on a GPU, if that is few enough; at most
@@ -61,16 +62,29 @@ def _rules(config: TrainConfig, samples: int, on_gpu: bool, given: Collection[st
     """Return the settings that depend on the number of samples, except for those given."""
     batch_size = config.batch_size if "batch_size" in given else _batch_size(config.batch_size, samples)
     epochs = config.epochs if "epochs" in given else _epochs(samples, on_gpu)
+    features = max(_LEAST_FEATURES, min(config.features, _power_of_two(samples / _SAMPLES_PER_FEATURE)))
     values = {
         "batch_size": batch_size,
         "epochs": epochs,
         "warmup_epochs": epochs // 10,
         "lr": config.lr * _lr_factor(config, batch_size),
-        "features": max(_LEAST_FEATURES, min(config.features, _power_of_two(samples / _SAMPLES_PER_FEATURE))),
-        "share": min(config.first_share or 0.5, max(config.share, _LEAST_ACTIVE / samples)) if config.share else 0.0,
+        "features": features,
+        "share": _share(config, config.features if "features" in given else features, samples),
         "precision": "bf16-mixed" if on_gpu else "32-true",
     }
     return _without(values, given)
+
+
+def _share(config: TrainConfig, features: int, samples: int) -> float:
+    """Return the share of the samples on which a feature is active.
+
+    If there are fewer features, each is active on more samples, so that a sample keeps as many active features as the
+    entries that must be zero allow: with few of them, probes and retrieval lose (docs/results/method.md).
+    """
+    if not config.share:
+        return 0.0
+    as_many = min(_MOST_ACTIVE, config.share * config.features / features)
+    return min(config.first_share or 0.5, max(config.share, as_many, _LEAST_ACTIVE / samples))
 
 
 def _lr_factor(config: TrainConfig, batch_size: int) -> float:

@@ -22,7 +22,7 @@ def array(path, count, side):
 
 @pytest.mark.parametrize(
     ("samples", "batch_size", "epochs", "features"),
-    [(4, 4, 800, 256), (20, 16, 800, 256), (100, 16, 800, 256), (1000, 64, 400, 256), (6000, 256, 67, 512)],
+    [(4, 4, 800, 256), (20, 16, 800, 256), (100, 16, 800, 256), (1000, 64, 400, 256), (6000, 256, 67, 2048)],
 )
 def test_few_images_get_small_batches_and_many_epochs(samples, batch_size, epochs, features, tmp_path):
     config, sentence = adapted(IMAGES.replace(data=array(tmp_path / "x.npy", samples, 8)))
@@ -30,6 +30,14 @@ def test_few_images_get_small_batches_and_many_epochs(samples, batch_size, epoch
     assert config.warmup_epochs == epochs // 10 and config.lr == pytest.approx(0.4 * batch_size / 256)
     assert config.share * samples >= min(8, samples / 2)
     assert f"{samples:,} images of 8 x 8 on a CPU" in sentence and f"batch_size {batch_size}" in sentence
+
+
+@pytest.mark.parametrize(("samples", "share"), [(1000, 0.1), (6000, 0.06), (9000, 0.03)])
+def test_fewer_features_are_active_on_more_samples_up_to_a_tenth(samples, share, tmp_path):
+    config, _ = adapted(IMAGES.replace(data=array(tmp_path / "x.npy", samples, 8)))
+    assert config.share == pytest.approx(share)
+    as_given, _ = adapted(IMAGES.replace(data=array(tmp_path / "x.npy", samples, 8), features=300), {"features"})
+    assert as_given.features == 300 and as_given.share == 0.03
 
 
 def test_the_learning_rate_of_adamw_follows_the_square_root_of_the_batch(tmp_path):

@@ -6,7 +6,7 @@ from nonneg.convert._classifier import NonNegativeClassifier
 from nonneg.convert._config import FitConfig, checked_config
 from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._explanation import Contribution, Explanation, WhatIf
-from nonneg.convert._inputs import Inputs, encoded_inputs
+from nonneg.convert._inputs import Inputs, encoded_inputs, open_inputs
 from nonneg.convert._neighbours import neighbours_kept
 from nonneg.convert._pair import NonNegativePair
 from nonneg.convert._rows import have_one_direction
@@ -34,6 +34,7 @@ __all__ = [
     "encoded_inputs",
     "have_one_direction",
     "neighbours_kept",
+    "open_inputs",
     "verify",
 ]
 

@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from nonneg.devices import choose_device
-from nonneg.durable import check_place, claim_folder, os_errors_as_input_errors, read_object, write_atomically
+from nonneg.durable import check_place, claim_folder, read_errors_as_input_errors, read_object, write_atomically
 from nonneg.environment import environment
 from nonneg.errors import InputError, StoppedError, UntrainableError
 from nonneg.evaluate import match_features
@@ -69,9 +69,10 @@ def reproduce(plan: Plan, out: Path, page: Path, overwrite: bool = False) -> Pat
         raise InputError(f"{page} exists and was not written by nonneg reproduce; choose another --page")
     study = Study(plan, out, page)
     study.require_data()
-    with os_errors_as_input_errors(page):
-        page.parent.mkdir(parents=True, exist_ok=True)
-    check_place(page)
+    with read_errors_as_input_errors(page):
+        nearest = next(folder for folder in page.absolute().parents if folder.exists())
+    # Missing folders are made with the page: an error below leaves none behind.
+    check_place(page if page.absolute().parent == nearest else nearest / page.name)
     study.claim(overwrite)
     console = Console(stderr=True)
     steps = list(study.steps())

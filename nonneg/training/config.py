@@ -220,7 +220,7 @@ def load_recipe(recipe: str) -> TrainConfig:
     known = recipes()
     path = known.get(recipe, Path(recipe))
     with read_errors_as_input_errors(path):
-        if not path.exists():
+        if not recipe or not path.exists():
             raise InputError(f"recipe {recipe!r} is neither a file nor one of the recipes {', '.join(known)}")
     try:
         content = tomllib.loads(read_bounded(path).decode("utf-8-sig"))

@@ -31,7 +31,7 @@ _RECIPES = {"digits": "digits", "shapes": "shapes", "intents": "text", "emoji": 
 _LABELS = {"intents": 0.1}  # share of the labels that probes are fitted on: with 77 classes, all would take minutes
 _DESCRIPTIONS = {
     "CL": "Plain contrastive learning: features are determined only up to a rotation, so a single one means nothing.",
-    "NCL": "The same with a non-negative map at the end of the projector. This is the only difference.",
+    "NCL": "The same network with a non-negative map at its end: each feature tends to stand for one thing.",
 }
 _NAMED = 128  # features of pairs, the strongest ones: names for all would take as long as training
 _SPARSE = 0.5  # plain contrastive learning has a few zeros, too
@@ -291,23 +291,20 @@ def _write_report(path: Path, outcomes: list[Outcome], table: Table, config: Tra
         active = round(config.share * config.features)
         cl = both_sides(config)["CL"]
         facts["CL"] = (
-            f"temperature {cl.temperature:g} instead of {config.temperature:g}, which suits it better; for agreement"
-            f" and consistency, the {active} largest values of a sample count as active"
+            f"temperature {cl.temperature:g} (NCL: {config.temperature:g}); for agreement and consistency, the {active}"
+            " largest values of a sample count as active"
         )
     sides = [
         Side(o.name, _DESCRIPTIONS[o.name], o.projector, read_log(trained[o.name]), _notes(o))
         for o in outcomes
         if o.name in trained
     ]
-    lead = (
-        "Two networks trained on the same data with the same seed and budget. The only difference is a non-negative"
-        " map at the end of the projector of the second one."
+    difference = (
+        "The second one ends in a non-negative map, with the settings that keep its features in use."
+        if config.standardise or config.share
+        else "The only difference is a non-negative map at the end of the projector of the second one."
     )
-    if config.modality.sides:
-        lead = (
-            "Two networks trained on the same data with the same seed and budget. The second one has a non-negative map"
-            " at the end of the projector; each has a temperature that suits it."
-        )
+    lead = f"Two networks trained on the same data with the same seed and budget. {difference}"
     searches = [
         Search(query, {o.name: [picture_of(o.projector, row) for row in o.found[query]] for o in outcomes})
         for query in outcomes[0].found

@@ -22,7 +22,7 @@ def array(path, count, side):
 
 @pytest.mark.parametrize(
     ("samples", "batch_size", "epochs", "features"),
-    [(4, 4, 800, 256), (20, 16, 800, 256), (100, 16, 800, 256), (1000, 64, 400, 256), (6000, 256, 67, 2048)],
+    [(4, 4, 800, 512), (20, 16, 800, 512), (100, 16, 800, 512), (1000, 64, 400, 512), (6000, 256, 67, 2048)],
 )
 def test_few_images_get_small_batches_and_many_epochs(samples, batch_size, epochs, features, tmp_path):
     config, sentence = adapted(IMAGES.replace(data=array(tmp_path / "x.npy", samples, 8)))
@@ -95,7 +95,7 @@ def test_photographs_of_different_sizes_can_be_trained_on(packed, command, tmp_p
     assert "40 images of 40 x 40 on a CPU: encoder convnet_24" in error and "batch_size 16" in error
     config = load_recipe("runs/images/config.toml")
     assert (config.epochs, config.warmup_epochs, config.modality.image_size) == (4, 0, 40)
-    assert nonneg.load("runs/images").embed(data).shape == (40, 256)
+    assert nonneg.load("runs/images").embed(data).shape == (40, 512)
 
 
 def test_two_images_are_an_error(tmp_path):

@@ -173,7 +173,7 @@ def _convert(vectors: str, settings: dict[str, Any], options: Any, seed: int) ->
     print(f"Converted: {made.run}, {made.features}")
     print(f"{embedding.report_}; {made.neighbours_kept:.0%} of the 10 nearest neighbours kept")
     model = settings.get("sentence_model")
-    # Later commands find a model by its name, but use a folder only if they are told to: it may be a stranger's.
+    # A recorded folder is not used unless it is given again, because features may come from strangers.
     option = f" --sentence-model {model}" if model and Path(model).exists() else ""
     print(f"Next: nonneg explore {made.run}{option}")
 

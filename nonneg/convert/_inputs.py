@@ -98,10 +98,11 @@ def encoded_inputs(
     pairs: str | None = None,
     labels: str | None = None,
     sentence_model: str | None = None,
+    device: str = "auto",
     progress: bool = True,
 ) -> Inputs:
     """Open vectors, or texts that a sentence model encodes, with pairs and labels, for studies that write no run."""
-    model = None if sentence_model is None else SentenceModel(sentence_model)
+    model = None if sentence_model is None else SentenceModel(sentence_model, device)
     given = open_inputs(vectors, pairs, labels, progress=progress, with_ids=False, model=model)
     if model is not None and not isinstance(given.vectors, list):
         raise InputError(f"{vectors} holds vectors, expected texts for the sentence model {sentence_model}")

@@ -35,7 +35,7 @@ from nonneg.progress import progress_bar
 _MAKER, _MARKER, _PAGE = "nonneg export", "export.json", "index.html"
 _PARTS = {_PAGE, "static", "data", "media"}
 _DIGITS = 4
-_EXAMPLE_PARTS = 3  # features of its example that the overview shows
+_EXAMPLE_PARTS = 3  # features of its example that the overview shows, PARTS of static/overview.js
 _SINGLE = 20_000_000  # bytes up to which index.html holds everything
 _MAPPED, _COLOURED = 100_000, 2_000  # samples up to which a copy has a map, and colours it by each feature
 # Shown until the scripts run, which browsers do not load from a file.

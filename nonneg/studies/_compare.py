@@ -83,11 +83,14 @@ def compare_files(
     pairs: str | None = None,
     labels: str | None = None,
     sentence_model: str | None = None,
+    embedding: NonNegativeEmbedding | None = None,
+    progress: bool = True,
     **settings: Any,
 ) -> Comparison:
     """Run `compare` on vectors, or texts, and pairs and labels from files, as `convert_file` reads them."""
-    given = encoded_inputs(vectors, pairs, labels, sentence_model, settings.get("progress", True))
-    return compare(given.vectors, given.pairs, given.labels, **settings)
+    device = "auto" if embedding is None else embedding.device
+    given = encoded_inputs(vectors, pairs, labels, sentence_model, device, progress)
+    return compare(given.vectors, given.pairs, given.labels, embedding=embedding, progress=progress, **settings)
 
 
 def _measure(name: str, split: Split, settings: Settings) -> tuple[dict[str, float], list[str]]:

@@ -73,6 +73,7 @@ def write_page(path: Path, plan: Plan, results: Results, commits: Sequence[str] 
         _pictures(results, path),
         _method(plan, results, commits),
     ]
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, "\n\n".join(section for section in sections if section).encode() + b"\n")
     return path
 

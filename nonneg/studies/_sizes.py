@@ -196,6 +196,8 @@ def sweep_sizes_of_file(
     out: Path | None = None,
     overwrite: bool = False,
     sentence_model: str | None = None,
+    embedding: NonNegativeEmbedding | None = None,
+    progress: bool = True,
     **settings: Any,
 ) -> Sizes:
     """Run `sweep_sizes` on vectors, or texts, and labels from files; plot it to `out` if given."""
@@ -203,8 +205,9 @@ def sweep_sizes_of_file(
         from nonneg.plots import check_plot  # matplotlib is slow to load
 
         check_plot(out, overwrite)
-    given = encoded_inputs(vectors, None, labels, sentence_model, settings.get("progress", True))
-    found = sweep_sizes(given.vectors, given.labels, **settings)
+    device = "auto" if embedding is None else embedding.device
+    given = encoded_inputs(vectors, None, labels, sentence_model, device, progress)
+    found = sweep_sizes(given.vectors, given.labels, embedding=embedding, progress=progress, **settings)
     if out is not None:
         found.plot(out)
     return found

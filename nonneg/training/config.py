@@ -77,13 +77,13 @@ class TrainConfig:
     share: float = 0.0
     """Share of samples on which each feature is kept active, for rectify relu and rep_relu; 0 for no control."""
     first_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """`share` at the start of training; it falls to `share` over the first 80% of the steps. 0: `share` throughout."""
+    """Share at the start, which falls to `share` over the first 80% of the steps. 0: `share` from the start."""
     dense_weight: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Weight of the same loss on the features before the rectifier, which keeps the encoder as accurate as without a
     rectifier; the loss on the rectified features has the remaining weight."""
     first_dense_weight: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """`dense_weight` at the start of training; it falls to `dense_weight` over the first 80% of the steps. 0:
-    `dense_weight` throughout."""
+    """That weight at the start, which falls to `dense_weight` over the first 80% of the steps. 0: `dense_weight` from
+    the start."""
     dense_temperature: Annotated[float, Field(gt=0)] = 0.1
     """Temperature of the loss on the features before the rectifier, for info_nce and sup_con."""
 

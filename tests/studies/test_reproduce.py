@@ -59,6 +59,11 @@ def test_notes_next_to_the_pictures_appear_at_the_top_of_the_page(done, plan, tm
     assert text.index(" side by side\n") < text.index("The images were **blue**.") < text.index("## Side by side")
 
 
+def test_the_page_makes_the_folder_that_it_lies_in(tmp_path):
+    results = {Step("activation", activation="relu"): {"failed": "all features died"}}
+    assert "all features died" in write_page(tmp_path / "new" / "page.md", PLAN, results).read_text()
+
+
 @pytest.mark.slow
 def test_an_activation_that_diverges_is_trained_again_with_a_tenth_of_the_learning_rate(tmp_path):
     study = Study(dataclasses.replace(PLAN, ablation_epochs=1), tmp_path / "runs", tmp_path / "digits.md")

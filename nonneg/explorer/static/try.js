@@ -45,9 +45,9 @@ function exampleWords({ strongest_features, spread_features }) {
   const seen = new Set();
   const isNew = (name) => {
     const words = name.toLowerCase().split(/[\s,]+/);
-    const known = words.some((word) => seen.has(word));
+    if (words.some((word) => seen.has(word))) return false;
     words.forEach((word) => seen.add(word));
-    return !known;
+    return true;
   };
   return named.filter(Boolean).filter(isNew).slice(0, EXAMPLES).map((name) => name.replaceAll(",", ""));
 }

@@ -20,7 +20,8 @@ from nonneg.modalities.pairs.sources import Columns, open_pairs, picture_files
 from nonneg.modalities.texts import Texts
 
 _JOIN = "+"  # between the names of the two encoders
-_OF_PAIRS = ("labels", "pairs", "groups", "ids", "scores", "skip_broken")  # settings that a side alone would use
+# What the data of one modality alone has; pairs have settings of their own for it.
+_OF_PAIRS = ("labels", "pairs", "groups", "ids", "scores", "skip_broken")
 _OTHER_STREAM = 1 << 32  # added to the seed of the second side: with the same numbers, partners would be found by them
 
 

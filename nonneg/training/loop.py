@@ -171,7 +171,7 @@ def _run(session: _Session, memory: str | None, title: str) -> None:
             if stopped or done % config.checkpoint_steps == 0:
                 save_state(run, step, session.data, done, epoch)
                 stop_if(stopped if done < steps else None, run, done, steps)
-    check_weights(network.parameters(), config.epochs - 1, config)
+    check_weights(network, config.epochs - 1, config)
 
     def finish() -> None:
         run.checkpoints.wait()

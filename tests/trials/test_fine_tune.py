@@ -9,6 +9,7 @@ import torch
 
 from nonneg.errors import InputError
 from nonneg.modalities.images import Images, ViewConfig, open_source
+from nonneg.modalities.images.encoders import Frozen
 from nonneg.models import Model, load
 from nonneg.training import load_recipe, train
 from nonneg.trials import augmented_probe, fine_tune
@@ -68,6 +69,7 @@ def test_the_model_and_the_callers_random_state_are_not_changed(trained):
 
 def test_frozen_weights_are_trained_all_the_same(trained):
     frozen = copy.deepcopy(trained).requires_grad_(False)
+    frozen.encoder = Frozen(frozen.encoder)
     assert fine_tune(frozen, TRAIN, TEST, **FEW) == fine_tune(trained, TRAIN, TEST, **FEW)
 
 

@@ -220,7 +220,7 @@ def _describe(session: _Session, memory: str) -> None:
     kind = config.modality.name or "samples"
     size = f" of {' x '.join(map(str, shape))}" if shape else ""
     print_line(f"Data: {len(session.source):,} {kind}{size}, {session.feed.where}.")
-    for note in session.source.notes:
+    for note in (*session.source.notes, *(f"{name} is not used by these settings" for name in config.without_effect())):
         print_line(f"Note: {note}.")
     print_line(f"Step: {_PATHS[session.path]}; {config.precision}, {fabric.world_size} x {fabric.device.type}.")
     print_line(f"Memory: {memory}.")

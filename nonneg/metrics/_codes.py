@@ -64,6 +64,27 @@ def unit_codes(z: Any, metric: str) -> Any:
     return unit_rows(as_csr(z, metric) if sp.issparse(z) else as_dense(z, metric).double())
 
 
+def unit_tensors(a: Any, b: Any, metric: str) -> tuple[Tensor, Tensor]:
+    """Return the rows of both scaled to length 1, in float64 and on one device: a GPU if either is on one."""
+    x, y = as_dense(a, metric), as_dense(b, metric)
+    device = x.device if on_gpu(x) else y.device
+    return unit_rows(x.to(device).double()), unit_rows(y.to(device).double())
+
+
+def unit_pair(a: Any, b: Any, metric: str) -> tuple[Any, Any]:
+    """Return the rows of both scaled to length 1, as CSR if products of both are faster so, otherwise as tensors."""
+    a, b = for_products(a, metric), for_products(b, metric)
+    if sp.issparse(a) and sp.issparse(b):
+        return unit_rows(as_csr(a, metric)), unit_rows(as_csr(b, metric))
+    return unit_tensors(a, b, metric)
+
+
+def unit_cosines(queries: Any, candidates: Any) -> Tensor:
+    """Return the inner products `(queries, candidates)` of unit rows, both tensors or both CSR."""
+    product = queries @ candidates.T
+    return torch.from_numpy(product.toarray()) if sp.issparse(product) else product
+
+
 def unit_columns(z: Any) -> Any:
     """Return the columns of a tensor or CSR matrix scaled to length 1; a dead column stays zero."""
     return unit_rows(z.T).T

@@ -74,12 +74,12 @@ def measure_pairs(model: Model, test: Source, every: Source, most_active: int) -
     return PairsMeasured(pictures, shown, figures)
 
 
-def found_by_words(model: Model, pictures: Features, queries: tuple[str, ...] = QUERIES) -> dict[str, list[int]]:
-    """Return the rows of the pictures nearest to each query."""
-    codes = model.embed(list(queries), side=model.modality.sides[1], media=False).codes
+def found_by_words(model: Model, pictures: Features) -> dict[str, list[int]]:
+    """Return the rows of the pictures nearest to each of `QUERIES`."""
+    codes = model.embed(list(QUERIES), side=model.modality.sides[1], media=False).codes
     a, b = (_unit(part) for part in (codes, pictures.codes))
     nearest = (a @ b.T).argsort(dim=1, descending=True, stable=True)[:, :_HITS]
-    return {query: rows.tolist() for query, rows in zip(queries, nearest, strict=True)}
+    return {query: rows.tolist() for query, rows in zip(QUERIES, nearest, strict=True)}
 
 
 def _first_partner(pictures: Any, texts: Features) -> Any:

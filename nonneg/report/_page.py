@@ -12,6 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from nonneg import metrics
+from nonneg.codes import dense
 from nonneg.durable import write_atomically
 from nonneg.errors import InputError
 from nonneg.features import Features
@@ -146,7 +147,7 @@ def picture_of(features: Features, row: int) -> dict[str, str]:
 
 def live_correlation(features: Features) -> Any:
     """Return the correlations of live features, ordered by their strongest class so that blocks are visible."""
-    codes = features.codes.toarray() if features.is_sparse else features.codes
+    codes = dense(features.codes)
     labels = np.asarray(features.labels)
     live = np.flatnonzero(features.active)
     means = np.stack([codes[labels == label].mean(0) for label in np.unique(labels)])

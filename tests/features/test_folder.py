@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
+from nonneg.codes import dense as as_dense
 from nonneg.durable import folder_lock
 from nonneg.errors import InputError
 from nonneg.features import Features, verify
 from nonneg.manifest import with_checksum
-from tests.features.conftest import as_dense
 
 HERE = Path(__file__).parent
 
@@ -99,7 +99,7 @@ def test_loaded_features_stay_readable_after_their_replacement(features, tmp_pat
     folder = features.save(tmp_path / "x.features")
     opened = Features.load(folder)
     Features(np.ones((2, 2), np.float32)).save(folder, overwrite=True)
-    np.testing.assert_array_equal(as_dense(opened), dense)
+    np.testing.assert_array_equal(as_dense(opened.codes), dense)
 
 
 @pytest.mark.parametrize(

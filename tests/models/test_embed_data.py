@@ -11,6 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
+from nonneg.codes import dense
 from nonneg.errors import InputError
 from nonneg.features import Features, verify
 from nonneg.modalities.images import Images, open_source
@@ -113,15 +114,12 @@ def test_an_image_has_the_same_code_from_a_data_set_and_as_a_single_file(images,
     torch.manual_seed(0)
     Model(ModelConfig("convnet_8", images, features=24, projector_width=32)).save(tmp_path / "sized" / "model")
     (folder,) = embed_data(str(tmp_path / "sized"), str(pictures), options=EmbedOptions("train", "encoder"))
-    codes = Features.load(folder).codes
+    codes = dense(Features.load(folder).codes)
     model = load(tmp_path / "sized")
-    codes = codes.toarray() if hasattr(codes, "toarray") else codes
     for row, path in enumerate(sorted(pictures.iterdir())[:5]):
-        alone = model.embed(model.modality.read(path.read_bytes()), "encoder").codes
-        alone = alone.toarray() if hasattr(alone, "toarray") else alone
+        alone = dense(model.embed(model.modality.read(path.read_bytes()), "encoder").codes)
         np.testing.assert_allclose(alone[0], codes[row], rtol=1e-4, atol=1e-5)
-    opened = model.embed(open_source(pictures), "encoder").codes  # at their own size, resized by the model
-    opened = opened.toarray() if hasattr(opened, "toarray") else opened
+    opened = dense(model.embed(open_source(pictures), "encoder").codes)  # at their own size, resized by the model
     assert np.abs(opened - codes).max() < 0.1 * np.abs(codes).max()
 
 
@@ -151,7 +149,7 @@ def test_files_of_different_sizes_are_embedded_by_a_model_of_one_size(pictures, 
     features, model = Features.load(folder), load(tmp_path / "sized")
     assert len(features) == 21
     alone = model.embed(model.modality.read(pictures / "larger.png"))
-    codes = [f.codes.toarray() if f.is_sparse else f.codes for f in (features, alone)]
+    codes = [dense(f.codes) for f in (features, alone)]
     np.testing.assert_allclose(codes[1][0], codes[0][-1], atol=0.02 * np.abs(codes[0]).max())
 
 

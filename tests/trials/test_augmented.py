@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from nonneg.codes import dense
 from nonneg.errors import InputError
 from nonneg.modalities.images import Images, ViewConfig, open_source
 from nonneg.modalities.images.corruptions import corrupted_source
@@ -35,8 +36,7 @@ def fresh(trained):
 
 
 def encoded(model, source):
-    features = model.embed(source, "encoder", media=False)
-    return features.codes.toarray() if features.is_sparse else features.codes
+    return dense(model.embed(source, "encoder", media=False).codes)
 
 
 def test_a_trained_model_is_better_than_an_untrained_one(trained, fresh):

@@ -19,6 +19,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import nonneg
 from nonneg.cli import main
+from nonneg.codes import dense
 from nonneg.errors import InputError, StoppedError
 from nonneg.modalities import Source
 from nonneg.modalities.images import Images
@@ -85,7 +86,7 @@ def test_words_find_pictures_and_pictures_find_words(run, folder):
     model = nonneg.load(run)
     pictures, texts = (model.embed(str(folder / "table.csv"), side=side) for side in ("image", "text"))
     assert len(pictures) == 32 and pictures.shape[1] == texts.shape[1] == 24
-    assert (pictures.codes.toarray() if pictures.is_sparse else pictures.codes).min() >= 0
+    assert dense(pictures.codes).min() >= 0
     hits = find(pictures, Query(text="red left", k=4), run=run)
     assert sum("red" in hit.text for hit in hits) >= 3 and hits[0].contributions
     hits = find(texts, Query(image=str(folder / "2.png"), k=4), run=run)
@@ -96,7 +97,7 @@ def test_both_sides_can_be_read_at_another_share(run, folder):
     data = str(folder / "table.csv")
     model = nonneg.load(run).at_share(0.4, data)
     codes = [model.embed(data, side=side, media=False).codes for side in ("image", "text")]
-    active = [np.asarray((each.toarray() if hasattr(each, "toarray") else each) > 0) for each in codes]
+    active = [dense(each) > 0 for each in codes]
     # Texts and images count alike, and there are twice as many texts.
     assert np.concatenate([active[0], active[0], active[1]]).mean() == pytest.approx(0.4, abs=0.05)
     again = nonneg.load(run).at_share(0.15, data)

@@ -15,7 +15,7 @@ from nonneg.codes import active, canonical, dense, row_lengths, unit_rows
 from nonneg.convert import NonNegativeEmbedding, checked_config, have_one_direction, neighbours_kept
 from nonneg.errors import InputError
 from nonneg.evaluate import open_features
-from nonneg.labels import UNLABELLED, is_labelled, label_numbers
+from nonneg.labels import label_numbers
 from nonneg.models import load
 from nonneg.runs import kind_of
 from nonneg.studies._diagnosis import Conversion, Diagnosis, FeatureStatistics, Finding
@@ -147,7 +147,7 @@ def _checked_labels(labels: Any, rows: int, name: str) -> tuple[Array | None, li
         return None, []
     if np.shape(labels) != (rows,):
         raise InputError(f"labels has shape {np.shape(labels)}, expected ({rows},), one for each row of {name}")
-    y, names = label_numbers(labels) if is_labelled(labels).any() else (np.full(rows, UNLABELLED), ())
+    y, names = label_numbers(labels, required=False)
     labelled = int((y >= 0).sum())
     if len(names) < 2 or labelled < 5 * len(names):
         found = f"{len(names):,} {'class' if len(names) == 1 else 'classes'} on {labelled:,} rows"

@@ -108,23 +108,14 @@ def convert_file(
         embedding.finish(fit)
         kept = embedding.score(given.vectors)
         embedded = _embedded(embedding, given, vectors, out, sentence_model)
-        named = _save_named(embedded, features, overwrite, namer, progress and given.texts is not None)
+        embedded.save(features, overwrite=overwrite)
+        named = embedded.with_suggestions(save_suggestions(embedded, features, namer=namer, progress=progress))
         if classify:
             _classify(embedding, given, named).save_pretrained(out / _CLASSIFIER)
         embedding.save_pretrained(run.model, {"neighbours kept of 10": kept})  # last: this completes the run
         with os_errors_as_input_errors(out):
             (out / _CHECKPOINT).unlink(missing_ok=True)
     return Converted(out, features, embedding, kept)
-
-
-def _save_named(
-    embedded: Features, folder: Path, overwrite: bool, namer: Callable[[NamingTask], str] | None, progress: bool
-) -> Features:
-    """Save the features, and the names that their texts suggest; return the features with these names."""
-    embedded.save(folder, overwrite=overwrite)
-    with progress_bar(progress) as bar:
-        bar.add_task("naming", total=None)
-        return embedded.with_suggestions(save_suggestions(embedded, folder, namer=namer))
 
 
 def _check_labels_given(labels: str | None, **uses: bool) -> None:

@@ -15,10 +15,18 @@ from nonneg.codes import dense, unit_rows
 from nonneg.errors import InputError
 from nonneg.explorer._answers import Caption, FeatureRow, Kind, Sample
 from nonneg.explorer._labels import label_counts
-from nonneg.explorer._media import content_type
 from nonneg.explorer._names import Names
 from nonneg.explorer._range import Range
-from nonneg.features import Features, SampleMap, Suggestion, codes_key, read_map, write_map, write_suggestions
+from nonneg.features import (
+    Features,
+    SampleMap,
+    Suggestion,
+    codes_key,
+    content_type,
+    read_map,
+    write_map,
+    write_suggestions,
+)
 from nonneg.naming import Reader, reader_of, suggest_names
 from nonneg.payload import Array
 from nonneg.search import Encoder

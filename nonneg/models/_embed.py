@@ -1,7 +1,6 @@
 """Embedding a data set into `Features` on disk, in one process or in several that each take a share."""
 
 import os
-import secrets
 import shutil
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from nonneg.devices import choose_device
-from nonneg.durable import TEMPORARY_PREFIX, os_errors_as_input_errors
+from nonneg.durable import os_errors_as_input_errors, temporary_path
 from nonneg.errors import InputError
 from nonneg.extras import needs_extra
 from nonneg.features import Features, is_features
@@ -142,7 +141,7 @@ def _work(
         _remove_parts(folder)
     if processes.is_first and side and options.media and model.config.rectify != "none" and "projector" in folders:
         # Samples of pairs have words, so that features can name themselves; dense ones stand for nothing of their own.
-        _name_features(folders["projector"], progress)
+        save_suggestions(Features.load(folders["projector"]), folders["projector"], progress=progress)
     yield list(folders.values())
 
 
@@ -154,12 +153,6 @@ def _folders(out: Path, layers: tuple[Layer, ...], overwrite: bool) -> dict[Laye
     for folder in folders.values():
         _check_writable(folder, overwrite)
     return folders
-
-
-def _name_features(folder: Path, progress: bool) -> None:
-    with progress_bar(progress) as bar:
-        bar.add_task("naming features", total=None)
-        save_suggestions(Features.load(folder), folder)
 
 
 def _run_name(run: str) -> str:
@@ -191,7 +184,7 @@ def _check_writable(folder: Path, overwrite: bool) -> None:
         raise InputError(f"{folder} exists already; choose another --out, or --overwrite to replace features")
     with os_errors_as_input_errors(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        trial = folder.parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+        trial = temporary_path(folder.parent)
         trial.touch()
         trial.unlink()
 

@@ -20,7 +20,7 @@ from nonneg.convert._classifier import NonNegativeClassifier
 from nonneg.convert._config import checked_config
 from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._fit import Fit, memory_errors_as_input_errors
-from nonneg.convert._inputs import Inputs, open_inputs, warn
+from nonneg.convert._inputs import Inputs, open_inputs
 from nonneg.convert._store import as_json
 from nonneg.convert._text_vectors import SentenceModel
 from nonneg.devices import choose_device
@@ -29,7 +29,7 @@ from nonneg.errors import InputError
 from nonneg.features import Features, check_writable, is_features
 from nonneg.labels import UNLABELLED
 from nonneg.naming import NamingTask, save_suggestions
-from nonneg.progress import progress_bar
+from nonneg.progress import print_line, progress_bar
 from nonneg.runs import RunFolder, RunFormat
 from nonneg.tables import split_name
 
@@ -174,7 +174,7 @@ def _resume(run: RunFolder, fit: Fit) -> list[Tensor]:
         losses = list(state.pop("losses").to(fit.device))
         fit.resume(state)
     elif content:
-        warn(f"{path} is damaged: the fit starts over")
+        print_line(f"{path} is damaged: the fit starts over", "yellow")
     run.truncate_log(fit.done)
     run.record_resumption(fit.done, fit.device)
     return losses

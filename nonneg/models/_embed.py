@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from glob import escape
@@ -24,7 +23,7 @@ from nonneg.models._store import load, weights_digest
 from nonneg.models._stream import Layer, Precision, aligned_shares, check_batch_size, usual_batch_size
 from nonneg.naming import save_suggestions
 from nonneg.processes import Processes, all_or_none, launched_processes
-from nonneg.progress import progress_bar
+from nonneg.progress import print_line, progress_bar
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ def _work(
     skip_broken = options.skip_broken or None
     source = model.open(data, options.split, side=options.side, skip_broken=skip_broken, progress=progress)
     for note in source.notes if progress else ():
-        print(f"Note: {note}.", file=sys.stderr)
+        print_line(f"Note: {note}.")
     layers: tuple[Layer, ...] = ("encoder", "projector") if options.layer == "both" else (options.layer,)
     side = options.side or next(iter(model.modality.sides), "")
     folders = _folders(_beside(run, source, side) if out is None else out, layers, options.overwrite)

@@ -18,8 +18,8 @@ from rich.table import Table
 from nonneg.durable import check_place, write_atomically
 from nonneg.errors import InputError
 from nonneg.evaluate._statistics import Difference, bootstrap_interval, paired_difference
-from nonneg.evaluate._table import markdown_table, rich_table
 from nonneg.extras import import_extra
+from nonneg.layout import markdown_table, rich_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,14 +16,6 @@ from nonneg.models import Model, ModelConfig
 from nonneg.models._codes import CodeRows
 from nonneg.models._stream import aligned_shares, embed_rows, usual_batch_size
 
-CONFIG = ModelConfig("convnet_8", Images(channels=1), projector_width=16, features=12)
-
-
-@pytest.fixture
-def model():
-    torch.manual_seed(0)
-    return Model(CONFIG)
-
 
 @pytest.fixture
 def digits():

@@ -12,8 +12,8 @@ from nonneg.codes import dense
 from nonneg.errors import InputError
 from nonneg.modalities.images import Images, ViewConfig, open_source
 from nonneg.modalities.images.corruptions import corrupted_source
-from nonneg.models import Model, ModelConfig, load
-from nonneg.training import TrainConfig, epoch_order, load_recipe, train
+from nonneg.models import Model, ModelConfig
+from nonneg.training import TrainConfig, epoch_order
 from nonneg.trials import augmented_probe
 from nonneg.trials._labelled_training import fit, prepare_trial
 
@@ -21,18 +21,6 @@ TRAIN, TEST = open_source("digits", "train"), open_source("digits", "test")
 # Without flips: a flipped digit is another character.
 MILD = Images(views=ViewConfig(crop_least=0.6)).fitted(TRAIN)
 QUICK = {"epochs": 3, "batch_size": 128, "views": MILD, "device": "cpu"}
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    recipe = replace(load_recipe("digits"), epochs=5, warmup_epochs=1, accelerator="cpu")
-    return load(train(recipe, tmp_path_factory.mktemp("runs") / "digits", progress=False))
-
-
-@pytest.fixture(scope="module")
-def fresh(trained):
-    torch.manual_seed(0)
-    return Model(trained.config)
 
 
 def encoded(model, source):

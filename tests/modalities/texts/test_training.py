@@ -4,8 +4,6 @@ import importlib.util
 import json
 import os
 import signal
-import subprocess
-import sys
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
@@ -252,13 +250,9 @@ def test_a_run_does_not_resume_on_other_texts(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_end_with_the_weights_of_one(tmp_path):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    for name, start in (("one", []), ("two", torchrun)):
-        command = [sys.executable, *start, str(SCRIPT), str(tmp_path / name)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment)
-        assert done.returncode == 0, done.stdout + done.stderr
+def test_two_processes_end_with_the_weights_of_one(tmp_path, torchrun):
+    torchrun(SCRIPT, tmp_path / "one", processes=1)
+    torchrun(SCRIPT, tmp_path / "two")
     for run in script.RUNS:
         one, two = (weights(tmp_path / name / run) for name in ("one", "two"))
         assert max(float((one[key] - two[key]).abs().max()) for key in one) < 1e-8, run

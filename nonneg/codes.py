@@ -1,6 +1,6 @@
 """Lengths, unit rows and active entries of codes, for NumPy, SciPy and torch.
 
-`losses` has unit rows with a gradient of its own; everything else uses these definitions.
+Where gradients are needed, as in `losses`, rows are scaled by functions of their own.
 
 This module does not import torch, so that opening features stays fast: anything that is neither NumPy nor SciPy is
 treated as a tensor.

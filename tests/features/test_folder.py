@@ -196,11 +196,6 @@ def test_a_second_writer_is_rejected(features, tmp_path):
         features.save(folder, overwrite=True)
 
 
-@pytest.mark.slow  # tests/hunts kills a few every time
-def test_a_kill_during_a_save_leaves_the_old_or_the_new_features():
-    assert "killed at 25 random moments" in run_script("kill_during_save.py")
-
-
 @pytest.mark.parametrize("seed", ["0", "1"])
 def test_damage_gives_an_error_and_never_a_crash(seed):
     assert "rejected" in run_script("damage.py", seed)

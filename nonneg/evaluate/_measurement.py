@@ -18,7 +18,8 @@ from rich.table import Table
 from nonneg.durable import check_place, write_atomically
 from nonneg.errors import InputError
 from nonneg.evaluate._statistics import Difference, bootstrap_interval, paired_difference
-from nonneg.evaluate._table import markdown_table, rich_table
+from nonneg.extras import import_extra
+from nonneg.layout import markdown_table, rich_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -188,13 +189,8 @@ class Measurement:
 
     def to_frame(self) -> "pd.DataFrame":
         """Return a data frame with one row per column, seed, layer and figure; needs pandas."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise InputError(
-                "to_frame needs pandas, which is not installed; to_dict() returns the same data"
-            ) from error
-        return pd.DataFrame(self._lines())
+        frame: pd.DataFrame = import_extra("pandas", "Measurement.to_frame", extra="frames").DataFrame(self._lines())
+        return frame
 
     def markdown(self) -> str:
         """Return the table in Markdown, with notes below it."""

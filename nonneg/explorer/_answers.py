@@ -343,15 +343,14 @@ class Figures(Answer):
     """Statistics of a set that take seconds to compute.
 
     `consistency` is the mean class consistency of features with at least 10 active samples and `chance` its value
-    under shuffled labels; both are None without labels. `sepin` is SEPIN@k for each k in `sepin_k`, estimated on
-    `sepin_samples` samples, each serving as its own second view.
+    under shuffled labels; both are None without labels. `sepin` is SEPIN@k for each k in `sepin_k`, with each sample
+    serving as its own second view.
     """
 
     consistency: float | None
     chance: float | None
     sepin_k: tuple[int, ...]
     sepin: tuple[float, ...]
-    sepin_samples: int
 
 
 class Pair(Answer):

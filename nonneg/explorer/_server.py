@@ -19,7 +19,7 @@ from nonneg.explorer import _answers as answers
 from nonneg.explorer import _requests as requests
 from nonneg.explorer._explorer import Explorer
 from nonneg.explorer._guard import Guard
-from nonneg.explorer._media import content_type
+from nonneg.features import content_type
 
 STATIC = resources.files("nonneg.explorer") / "static"
 _THREADS = 4  # a request may need as much memory as the codes, and more threads are not faster

@@ -8,9 +8,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from nonneg.codes import unit_rows
 from nonneg.extras import is_installed
-from nonneg.metrics._codes import as_csr, as_dense, check, for_products, labelled, on_gpu, unit_codes
+from nonneg.metrics._codes import check, for_products, labelled, unit_codes, unit_cosines, unit_pair, unit_tensors
 
 TOLERANCE = 1e-9
 """Cosines this close count as tied: in float64, the order of summation changes them by less."""
@@ -115,14 +114,8 @@ def _in_threads(units: sp.csr_array, y: Tensor, k: int, average: bool) -> Tensor
 def _block(units: Any, y: Tensor, first: int, last: int) -> tuple[Tensor, Tensor]:
     """Return the similarities of some queries to all samples (−inf to itself), and which have the same label."""
     own = torch.arange(first, last, device=y.device)[:, None]
-    similarity = _cosines(units[first:last], units).scatter_(1, own, float("-inf"))
+    similarity = unit_cosines(units[first:last], units).scatter_(1, own, float("-inf"))
     return similarity, (y[first:last, None] == y).scatter_(1, own, False)
-
-
-def _cosines(queries: Any, candidates: Any) -> Tensor:
-    """Return the inner products `(queries, candidates)` of unit rows, both tensors or both CSR."""
-    product = queries @ candidates.T
-    return torch.from_numpy(product.toarray()) if sp.issparse(product) else product
 
 
 def _precision(similarity: Tensor, same: Tensor, k: int) -> Tensor:
@@ -190,18 +183,12 @@ def recall_at_k(a: Any, b: Any, k: int = 1) -> float:
     samples = int(a.shape[0])
     if not 0 < k <= samples:
         raise ValueError(f"recall_at_k: k is {k}, expected 1 to {samples} for {samples} samples")
-    a, b = for_products(a, "recall_at_k"), for_products(b, "recall_at_k")
-    if sp.issparse(a) and sp.issparse(b):
-        queries, candidates = unit_rows(as_csr(a, "recall_at_k")), unit_rows(as_csr(b, "recall_at_k"))
-        if is_installed("numba"):
-            return _recall_in_threads(queries, candidates, k)
-    else:
-        x, y = as_dense(a, "recall_at_k"), as_dense(b, "recall_at_k")
-        device = x.device if on_gpu(x) else y.device
-        queries, candidates = unit_rows(x.to(device).double()), unit_rows(y.to(device).double())
+    queries, candidates = unit_pair(a, b, "recall_at_k")
+    if sp.issparse(queries) and is_installed("numba"):
+        return _recall_in_threads(queries, candidates, k)
     found = 0.0
     for first, last in query_blocks(samples, samples):
-        similarity = _cosines(queries[first:last], candidates)
+        similarity = unit_cosines(queries[first:last], candidates)
         own = similarity.diagonal(first)[:, None]
         nearer = (similarity > own + TOLERANCE).sum(1)
         tied = (similarity >= own - TOLERANCE).sum(1) - nearer
@@ -243,7 +230,7 @@ def group_recall_at_k(a: Any, b: Any, groups_a: Any, groups_b: Any, k: int = 10)
         check(z, "group_recall_at_k")
     if k < 1 or a.shape[1] != b.shape[1]:
         raise ValueError(f"group_recall_at_k: k is {k} and the widths are {a.shape[1]} and {b.shape[1]}")
-    x, y = (unit_rows(as_dense(for_products(z, "group_recall_at_k"), "group_recall_at_k").double()) for z in (a, b))
+    x, y = unit_tensors(a, b, "group_recall_at_k")
     own, theirs = (torch.tensor(np.array(groups), device=x.device) for groups in (groups_a, groups_b))
     found = []
     for first, last in query_blocks(len(x), len(y)):
@@ -291,9 +278,8 @@ def mean_reciprocal_rank(a: Any, b: Any, k: int = 10, reduce: bool = True, own: 
     own = sp.eye_array(a.shape[0], dtype=bool, format="csr") if own is None else sp.csr_array(own, dtype=bool)
     if own.shape != (a.shape[0], b.shape[0]) or not own.sum(axis=1).all():
         raise ValueError(f"mean_reciprocal_rank: own has shape {own.shape}, expected one row of b or more per row of a")
-    x, y = (as_dense(for_products(z, "mean_reciprocal_rank"), "mean_reciprocal_rank") for z in (a, b))
-    device = x.device if on_gpu(x) else y.device
-    queries, candidates = unit_rows(x.to(device).double()), unit_rows(y.to(device).double())
+    queries, candidates = unit_tensors(a, b, "mean_reciprocal_rank")
+    device = queries.device
     # Entry r is 1 + 1/2 + … + 1/r, up to k.
     sums = torch.zeros(len(candidates) + 1, dtype=torch.float64, device=device)
     sums[1 : k + 1] = 1 / torch.arange(1, min(k, len(candidates)) + 1, device=device)

@@ -17,12 +17,13 @@ from nonneg.modalities import Source
 from nonneg.modalities.own import Own, source_of
 from nonneg.models import OWN_ENCODER, Model, output_width
 from nonneg.processes import on_first_process
+from nonneg.progress import print_line
 from nonneg.training._checks import check_features_alive, check_finite, check_weights, stop_if
 from nonneg.training._devices import board, chosen_path, open_fabric
 from nonneg.training._estimate import estimated_seconds, in_words
 from nonneg.training._feed import LoadedViews, needed_memory, open_feed
 from nonneg.training._optimisers import active_share, dense_weight, learning_rate, optimiser_of, parameter_groups
-from nonneg.training._progress import EpochProgress, epoch_progress, print_line
+from nonneg.training._progress import EpochProgress, epoch_progress
 from nonneg.training._resume import fingerprint, restore_state, save_state
 from nonneg.training._run import RunFolder
 from nonneg.training._step import Step, step_bytes, views_per_sample

@@ -236,13 +236,36 @@ def group_recall_at_k(a: Any, b: Any, groups_a: Any, groups_b: Any, k: int = 10)
     for first, last in query_blocks(len(x), len(y)):
         similarity = x[first:last] @ y.T
         is_partner = own[first:last, None] == theirs
-        best = similarity.masked_fill(~is_partner, -torch.inf).amax(1, keepdim=True)
-        others, level = ~is_partner, best - TOLERANCE
-        nearer = ((similarity > best + TOLERANCE) & others).sum(1)
-        tied = ((similarity >= level) & others).sum(1) - nearer
-        chance = ((k - nearer).double() / (tied + 1)).clamp(0, 1)
-        found.append(torch.where(best[:, 0] == -torch.inf, 0.0, chance))
+        found.append(_chance_within(torch.tensor([k], device=x.device), *_ranked(similarity, is_partner))[:, 0])
     return torch.cat(found)
+
+
+def _ranked(similarity: Tensor, is_own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return, for each query, the number of other rows before its nearest own one, and of own and others tied there.
+
+    Args:
+        similarity: `(queries, candidates)`.
+        is_own: the same shape; a query may have none.
+    """
+    best = similarity.masked_fill(~is_own, -torch.inf).amax(1, keepdim=True)
+    others = similarity.masked_fill(is_own, -torch.inf)
+    nearer = (others > best + TOLERANCE).sum(1)
+    tied_own = ((similarity >= best - TOLERANCE) & is_own).sum(1)
+    return nearer, tied_own, (others >= best - TOLERANCE).sum(1) - nearer
+
+
+def _chance_within(ranks: Tensor, nearer: Tensor, tied_own: Tensor, tied_others: Tensor) -> Tensor:
+    """Return `(queries, ranks)`, the share of orders of tied rows in which an own row has at most this rank."""
+    nearer, own, others = (count[:, None].double() for count in (nearer, tied_own, tied_others))
+    places = (ranks - nearer).clamp(min=0)
+    without = torch.minimum(places, others)  # all of these places go to others with a probability of C(…) / C(…)
+    log_none = _log_falling(others, without) - _log_falling(own + others, without)
+    return torch.where((places > others) & (own > 0), 1.0, 1 - log_none.exp())
+
+
+def _log_falling(n: Tensor, k: Tensor) -> Tensor:
+    """Return the logarithm of n (n − 1) … (n − k + 1)."""
+    return torch.lgamma(n + 1) - torch.lgamma(n - k + 1)
 
 
 @overload
@@ -252,8 +275,8 @@ def mean_reciprocal_rank(a: Any, b: Any, k: int = 10, *, reduce: Literal[False],
 def mean_reciprocal_rank(a: Any, b: Any, k: int = 10, reduce: bool = True, own: Any = None) -> float | Tensor:
     """Return the mean of 1 / rank of each row of `a`'s own row of `b`, by cosine; ranks beyond `k` count 0: MRR@k.
 
-    Tied rows count the mean over the ranks that they share, so that MRR@1 is `recall_at_k` with k = 1. Of several own
-    rows, the nearest counts.
+    Tied rows count the mean over all their orders, so that MRR@1 is `recall_at_k` with k = 1. Of several own rows, the
+    first counts.
 
     Args:
         a, b: `(samples, features)` torch, NumPy or SciPy sparse matrices.
@@ -279,19 +302,11 @@ def mean_reciprocal_rank(a: Any, b: Any, k: int = 10, reduce: bool = True, own: 
     if own.shape != (a.shape[0], b.shape[0]) or not own.sum(axis=1).all():
         raise ValueError(f"mean_reciprocal_rank: own has shape {own.shape}, expected one row of b or more per row of a")
     queries, candidates = unit_tensors(a, b, "mean_reciprocal_rank")
-    device = queries.device
-    # Entry r is 1 + 1/2 + … + 1/r, up to k.
-    sums = torch.zeros(len(candidates) + 1, dtype=torch.float64, device=device)
-    sums[1 : k + 1] = 1 / torch.arange(1, min(k, len(candidates)) + 1, device=device)
-    sums = sums.cumsum(0)
+    ranks = torch.arange(1, min(k, len(candidates)) + 1, dtype=torch.float64, device=queries.device)
     values = []
     for first, last in query_blocks(len(queries), len(candidates)):
-        similarity = queries[first:last] @ candidates.T
-        is_own = torch.from_numpy(own[first:last].toarray()).to(device)
-        best = similarity.masked_fill(~is_own, -torch.inf).amax(1, keepdim=True)
-        similarity.masked_fill_(is_own, -torch.inf)
-        nearer = (similarity > best + TOLERANCE).sum(1)
-        tied = 1 + (similarity >= best - TOLERANCE).sum(1) - nearer
-        values.append((sums[nearer + tied] - sums[nearer]) / tied)
-    ranks = torch.cat(values)
-    return float(ranks.mean()) if reduce else ranks
+        is_own = torch.from_numpy(own[first:last].toarray()).to(queries.device)
+        within = _chance_within(ranks, *_ranked(queries[first:last] @ candidates.T, is_own))
+        values.append(within.diff(dim=1, prepend=torch.zeros_like(within[:, :1])) @ ranks.reciprocal())
+    found = torch.cat(values)
+    return float(found.mean()) if reduce else found

@@ -110,11 +110,38 @@ def test_samples_are_found_by_their_words_and_label(topics):
         explorer.find(0, "storm", label="nothing")
 
 
-def test_the_map_is_painted_filtered_and_leads_to_samples(topics, serve, visit):
-    page = visit(serve(topics) + "/map?label=money")
-    page.locator("canvas[data-painted]").wait_for()
-    page.get_by_text("60 texts match").wait_for()
-    page.get_by_role("button", name="Skip the tour").click()
+@pytest.mark.parametrize(
+    ("words", "rows"),
+    [
+        ("art", (0, 3)),
+        ("ART: house", (0,)),
+        ("house_", (1,)),
+        ("tech", (2,)),
+        ("京", (4,)),
+        ("ibm", (4,)),
+        ("c++", (5,)),
+        ("+", (5,)),
+        ("one two three four five six seven eight nine ten house", ()),
+        ("one two three four five six seven eight nine ten eleven", (5,)),
+    ],
+)
+def test_all_words_match_at_the_beginnings_of_words(words, rows):
+    texts = [
+        "Art: a house",
+        "It starts parties; house_7",
+        "(x)",
+        "L’artisan",
+        "東京のIBM社",
+        "C++ one two three four five",
+    ]
+    texts[5] += " six seven eight nine ten eleven"
+    labels = {"labels": [0, 0, 1, 0, 0, 0], "label_names": ["World", "Sci/Tech"]}
+    explorer = open_explorer([Features(np.eye(6, dtype=np.float32), texts=texts, **labels)])
+    assert explorer.find(0, words).rows == rows
+
+
+def select(page):
+    """Draw a lasso around the whole map."""
     page.get_by_role("button", name="Lasso").click()
     page.locator(".legend").scroll_into_view_if_needed()
     box = page.locator("canvas.points").bounding_box()

@@ -65,6 +65,17 @@ def test_files_outside_the_static_folder_are_not_served(client, folder):
         assert asks.get(path).status_code == 404
 
 
+def test_a_mistyped_address_is_answered_with_the_page(client, folder):
+    asks = client(folder)
+    for path in ("/foo", "/features/3/4"):
+        answer = asks.get(path)
+        assert answer.status_code == 404 and answer.text == asks.get("/").text
+    for path in ("/api/foo", "/api/sets/0/search", "/static/foo.js", "/media/foo"):
+        answer = asks.get(path)
+        assert answer.status_code in (404, 405) and answer.json()["detail"]
+    assert asks.post("/foo").headers["content-type"] == "application/json"
+
+
 def test_documentation_pages_of_fastapi_are_disabled(client, folder):
     assert client(folder).get("/docs").status_code == client(folder).get("/redoc").status_code == 404
 

@@ -55,6 +55,32 @@ def test_two_browsers_naming_the_same_feature_lose_no_name(ncl, serve, visit):
 
 def test_a_name_from_another_browser_appears_after_going_back(ncl, serve, visit):
     feature = most_active(ncl)
+def test_only_a_name_of_somebody_else_is_a_conflict(ncl, serve, visit):
+    feature, names = most_active(ncl), journal(ncl)
+    page = visit(f"{serve(ncl)}/feature/{feature}")
+    save = page.get_by_role("button", name="Save")
+    page.get_by_role("button", name="Name this feature").click()
+    page.get_by_label("What do these have in common?").fill("loops")
+    page.get_by_label("Your name").fill("Ada")
+    save.dblclick()
+    page.locator("h1", has_text="loops").wait_for()
+    assert page.title().startswith("loops")
+    page.wait_for_timeout(200)  # for a second answer
+    assert page.get_by_text("in the meantime").count() == 0 and len(names.history()) == 1
+    page.get_by_role("button", name="Rename").click()
+    page.get_by_label("What do these have in common?").fill("rings ")
+    names.record({feature: "rings"}, "Ada")
+    save.click()
+    page.locator("h1", has_text="rings").wait_for()
+    page.get_by_role("button", name="Rename").click()
+    names.record({feature: ""}, "Bob")
+    save.click()
+    page.get_by_text("Bob has removed its name in the meantime.").wait_for()
+    save.click()
+    page.get_by_text("Named by Ada").wait_for()
+    assert [entry.name for entry in names.history()] == ["loops", "rings", "", "rings"]
+
+
     address = serve(ncl)
     page, other = visit(f"{address}/features?q={feature}"), visit(f"{address}/feature/{feature}")
     page.get_by_role("link", name="Compose").click()

@@ -240,3 +240,8 @@ def test_a_search_box_says_whether_its_list_is_open(ncl, serve, visit):
         assert box.get_attribute("aria-expanded") == "false"
     page.keyboard.press("Enter")  # nothing is offered
     assert "f=" not in page.url
+    page.keyboard.press("ArrowDown")
+    page.get_by_role("option").first.wait_for()
+    assert page.get_by_role("listbox").get_attribute("id") == box.get_attribute("aria-controls")
+    page.keyboard.press("Tab")
+    page.get_by_role("option").first.wait_for(state="hidden")

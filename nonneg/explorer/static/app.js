@@ -144,7 +144,7 @@ function step(by) {
 document.addEventListener("keydown", (event) => {
   const typing = event.target.matches("input, textarea, select, [contenteditable]");
   if (event.metaKey || event.ctrlKey || event.altKey) return;
-  if (event.key === "Escape" && typing) event.target.blur();
+  if (event.key === "Escape" && typing && !event.defaultPrevented) event.target.blur();
   if (typing) return;
   if (event.key === "/") {
     event.preventDefault();

@@ -182,6 +182,20 @@ def test_a_new_image_is_encoded(own_digits, serve, visit, tmp_path):
     page.locator("#file").set_input_files(tmp_path / "broken.png")
     page.get_by_text("expected a PNG or JPEG").wait_for()
     page.locator("#file").set_input_files(tmp_path / "mine.png")
+def test_an_example_keeps_the_filters_and_a_query_of_zero_weights_is_not_downloaded(ncl, serve, visit):
+    address = serve(ncl)
+    page = visit(address + "/compose?without=1")
+    link = page.locator(".examples a").first.get_attribute("href")
+    assert re.fullmatch(r"/compose\?f=\d+:1&without=1", link)
+    page.goto(f"{address}/compose?f={most_active(ncl)}:0")
+    page.locator("main").get_by_text("All weights are 0.").wait_for()
+    download = page.get_by_role("link", name="Download as JSON")
+    assert not download.is_visible()
+    page.get_by_role("slider").fill("0.5")
+    page.locator(".found a").first.wait_for()
+    assert download.is_visible()
+
+
     page.get_by_text("Most similar").wait_for()
     assert page.locator(".found a").first.get_attribute("href") == "/sample/8"
 

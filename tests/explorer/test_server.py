@@ -388,6 +388,17 @@ def test_same_samples_requires_the_same_ids_in_the_same_order(client):
     assert not client(a, c).get("/api/overview").json()["same_samples"]
 
 
+def test_a_feature_has_a_partner_after_the_sets_were_compared(client):
+    codes = np.random.default_rng(0).random((50, 3), np.float32)
+    asks = client(Features(codes), Features(np.pad(codes[:, [2, 0]], ((0, 0), (0, 1)))))
+    paths = [f"/api/sets/{number}/feature/{feature}" for number in (0, 1) for feature in range(3)]
+    partners = lambda: [each and each["feature"] for each in (asks.get(path).json()["partner"] for path in paths)]  # noqa: E731
+    assert partners() == [None] * 6
+    asks.get("/api/comparison")
+    assert partners() == [1, None, 0, 2, 0, None]
+    assert asks.get(paths[0]).json()["partner"]["cosine"] == pytest.approx(1)
+
+
 def test_some_texts_may_be_missing(client):
     texts = [None if row % 3 else f"moon {row}" for row in range(60)]
     features = Features(np.random.default_rng(0).random((60, 3), np.float32), texts=texts)

@@ -189,8 +189,18 @@ class FeatureTerms(Answer):
     terms: tuple[Term, ...]
 
 
+class Partner(Answer):
+    """The feature of the other set with which a feature is matched, and their cosine over the samples."""
+
+    feature: int
+    cosine: float
+
+
 class FeaturePage(Answer):
-    """Everything about one feature. `labelled` counts its active samples that have a label."""
+    """Everything about one feature. `labelled` counts its active samples that have a label.
+
+    `partner` is None if there is none, or if the two sets have not been compared yet.
+    """
 
     row: FeatureRow
     histogram: Histogram
@@ -205,6 +215,7 @@ class FeaturePage(Answer):
     name_score: NameScore | None
     figures: tuple[FeatureFigure, ...]
     terms: tuple[FeatureTerms, ...]
+    partner: Partner | None
 
 
 class Part(Answer):

@@ -31,7 +31,6 @@ from nonneg.training import TrainConfig, load_recipe, train
 LENGTH, BATCH = 64, 256
 _SUPPORT = 10  # active test rows that a feature needs to count for consistency
 _STEPS = 400  # of the autoencoder
-_RANK = 400
 _FEW = 256  # features, to try the benchmark
 
 
@@ -117,7 +116,7 @@ def _texts(source: Source) -> list[str]:
 
 def judged(known: Features, tested: Features, layer: str) -> dict[str, float]:
     """Return the figures of one layer on the test rows; probes are fitted on the training rows."""
-    groups = clustering(_rotated(tested))
+    groups = clustering(tested)
     figures = {
         "probe": linear_probe(known, tested).accuracy,
         "precision": metrics.precision_at_k(tested.codes, tested.labels, k=10),
@@ -125,20 +124,6 @@ def judged(known: Features, tested: Features, layer: str) -> dict[str, float]:
         "information": groups.information,
     }
     return {f"{name}_{layer}": value for name, value in (figures | readable(tested, layer)).items()}
-
-
-def _rotated(features: Features) -> Features:
-    """Return dense features of a low rank in as few numbers, at the same distances: k-means is then much faster.
-
-    A linear projector of 384 numbers has a rank of at most 385, however many features it has.
-    """
-    if features.is_sparse or features.shape[1] <= _RANK:
-        return features
-    rows = unit_rows(dense(features.codes))
-    drawn = np.random.default_rng(0).standard_normal((_RANK, len(rows)))
-    rotated = rows @ np.linalg.qr((drawn @ rows).T)[0]
-    is_exact = np.allclose(np.linalg.norm(rotated, axis=1), 1, atol=1e-3)
-    return Features(rotated.astype(np.float32), labels=features.labels) if is_exact else features
 
 
 def readable(tested: Features, layer: str = "projector") -> dict[str, float]:

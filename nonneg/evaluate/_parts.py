@@ -35,7 +35,10 @@ _FOLDS = (
     "Folds: features standardised, SVM with an RBF kernel or logistic regression, its strength chosen on a tenth of the"
     " nine folds, evaluated on the other fold"
 )
-_CLUSTERS = "K-means: on rows of length 1, as many clusters as classes, best of 10 starts; each class gets one cluster"
+_CLUSTERS = (
+    "K-means: on the 32 leading directions of rows of length 1, or as many as classes; as many clusters as classes, best"
+    " of 10 starts; each class gets one cluster"
+)
 _NOISE = f"Random labels: mean of {_NOISE_DRAWS} draws, the same draws in every column"
 
 

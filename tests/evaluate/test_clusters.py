@@ -22,6 +22,15 @@ def test_clusters_that_are_the_classes_are_found_whatever_their_numbers(sparse):
     assert found.hits.all() and found.information == pytest.approx(1)
 
 
+def test_classes_are_found_where_features_are_much_finer_than_classes():
+    rng, labels, per_class, active = np.random.default_rng(0), np.arange(400) % 4, 128, 4
+    codes = np.zeros((400, 4 * per_class), np.float32)
+    for row, label in enumerate(labels):  # two samples of a class seldom share a feature
+        codes[row, label * per_class + rng.choice(per_class, active, replace=False)] = rng.uniform(0.5, 1, active)
+    for kind in (np.asarray, sp.csr_array):
+        assert clustering(Features(kind(codes), labels=labels)).hits.all()
+
+
 def test_each_class_gets_one_cluster():
     labels = np.repeat([0, 1, 2], 20)
     labels[:5] = 1  # in the cluster of class 0

@@ -292,6 +292,25 @@ def test_a_data_object_gives_a_graph():
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_a_data_object_may_hold_a_transposed_adjacency_instead_of_edges():
+    transforms = pytest.importorskip("torch_geometric.transforms")
+    data = pytest.importorskip("torch_geometric.data")
+    graph = data.Data(
+        x=torch.eye(3), edge_index=torch.tensor([[0, 1], [1, 2]]), edge_weight=torch.tensor([2.0, 3.0]), num_nodes=3
+    )
+    found = adjacency(Nodes(undirected=False).open(transforms.ToSparseTensor(attr="edge_weight")(graph)))
+    assert found[1, 0] == 2 and found[2, 1] == 3 and found.sum() == 3 + 5
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int8, torch.bool])
+def test_attributes_of_a_data_object_may_have_any_type_of_number(dtype):
+    data = pytest.importorskip("torch_geometric.data")
+    graph = data.Data(x=torch.eye(3, 4, dtype=dtype), edge_index=torch.tensor([[0, 1], [1, 2]]))
+    assert torch.equal(Nodes().open(graph).samples.graph.dense_attributes(), torch.eye(3, 4))
+
+
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("y", "labels", "names"),
     [

@@ -81,6 +81,47 @@ def test_a_dataset_of_pytorch_geometric_is_read():
     assert found.sizes.tolist() == [2, 2, 2] and found.labels.tolist() == [0, 1, 1]
 
 
+def in_memory(graphs):
+    """Return a dataset of PyTorch Geometric that holds these graphs joined, as TUDataset does."""
+    data = pytest.importorskip("torch_geometric.data")
+
+    class InMemory(data.InMemoryDataset):
+        def __init__(self):
+            super().__init__(None)
+            self.data, self.slices = self.collate(graphs)
+
+    return InMemory()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("stored", [{"num_nodes": 2}, {"x": torch.eye(2)}, {"x": torch.eye(2), "num_nodes": 2}])
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_dataset_in_memory_is_many_graphs_however_it_joins_them(stored, labelled):
+    data = pytest.importorskip("torch_geometric.data")
+    ends = torch.tensor([[0, 1], [1, 0]])
+    labels = [{"y": torch.tensor([number % 2])} if labelled else {} for number in range(6)]
+    dataset = in_memory([data.Data(edge_index=ends, **stored, **label) for label in labels])
+    for some, graphs in ((dataset, 6), (dataset[:4], 4), (dataset.shuffle(), 6)):
+        assert Graphs().open(some).samples.graph.nodes == 2 * graphs == 2 * len(open_graphs(some).sizes)
+        with pytest.raises(InputError, match=f"a dataset of {graphs} graphs, expected one"):
+            open_graph(some)
+    assert open_graph(dataset[:1]).nodes == 2
+    with pytest.raises(InputError, match="one graph, expected several"):
+        open_graphs(dataset[0])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_tu_dataset_of_pytorch_geometric_trains(tmp_path, tu_folder):
+    datasets = pytest.importorskip("torch_geometric.datasets")
+    (tmp_path / "root" / "small").mkdir(parents=True)
+    tu_folder.rename(tmp_path / "root" / "small" / "raw")
+    dataset = datasets.TUDataset(str(tmp_path / "root"), "small")
+    config = load_recipe("graphs").replace(**SMALL, epochs=1, warmup_epochs=0, batch_size=3)
+    run = nonneg.train(config, tmp_path / "run", source=dataset, progress=False)
+    features = nonneg.load(run).embed(dataset)
+    assert features.shape == (3, 16) and features.provenance["source"] == "small"
+
+
 def test_files_may_begin_with_a_byte_order_mark(text_file, tu_folder):
     for path in (text_file, *tu_folder.iterdir()):
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())

@@ -12,7 +12,7 @@ from nonneg.durable import read_bounded
 from nonneg.errors import InputError
 from nonneg.labels import UNLABELLED
 from nonneg.modalities.graphs._raw import RawGraph, RawGraphs, labels_of
-from nonneg.modalities.graphs.sources._geometric import array_of, from_geometric
+from nonneg.modalities.graphs.sources._geometric import array_of, from_geometric, is_dataset, name_of
 
 _INDICATOR = "_graph_indicator.txt"
 _TU_PARTS = ("graph_indicator", "A", "node_labels", "node_attributes", "graph_labels")
@@ -86,7 +86,7 @@ def from_text(path: Path) -> RawGraphs:
 
 def from_geometric_graphs(data: Any) -> RawGraphs:
     """Read a dataset of PyTorch Geometric; `y` of a graph is its label."""
-    if hasattr(data, "edge_index"):
+    if not is_dataset(data) and not isinstance(data, list | tuple):
         raise InputError("data is one graph, expected several; the recipe graph trains on the nodes of one")
     parts: list[RawGraph] = []
     given: list[Any] = []
@@ -99,7 +99,7 @@ def from_geometric_graphs(data: Any) -> RawGraphs:
         bare = each.clone()
         bare.y = None
         parts.append(from_geometric(bare))
-    return joined(str(getattr(data, "name", "") or "data").lower(), parts, labels_of(given, "data: y"))
+    return joined(name_of(data), parts, labels_of(given, "data: y"))
 
 
 def joined(name: str, graphs: Iterable[RawGraph], labels: _Labels = (None, ())) -> RawGraphs:

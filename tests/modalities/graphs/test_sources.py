@@ -137,7 +137,35 @@ def test_what_is_unusual_about_edges_is_reported():
 
 def test_weights_of_repeated_edges_are_added():
     source = opened([(0, 1), (0, 1), (1, 2)], weights=np.array([2.0, 3.0, 0.5]))
-    assert adjacency(source)[1, 0] == 5 and adjacency(source)[2, 1] == 0.5 and "weights" in source.notes[0]
+    assert adjacency(source)[1, 0] == 5 and adjacency(source)[2, 1] == 0.5
+
+
+@pytest.mark.parametrize("other", [1.0, 2.0])
+def test_weights_of_one_edge_do_not_depend_on_those_of_others(other):
+    source = opened([(0, 1), (0, 1), (1, 2)], weights=np.array([1.0, 1.0, other]))
+    assert adjacency(source)[1, 0] == 2 and adjacency(source)[2, 1] == other
+
+
+def test_of_two_directions_the_larger_weight_holds():
+    found = adjacency(opened([(0, 1), (1, 0), (1, 2)], weights=np.array([2.0, 5.0, 1.0])))
+    assert found[0, 1] == found[1, 0] == 5
+
+
+def test_a_note_tells_which_encoders_use_weights():
+    ends = [(0, 1), (1, 2)]
+    (note,) = (note for note in opened(ends, weights=np.array([1.0, 2.0])).notes if "weights" in note)
+    assert "gcn" in note and "gin" in note
+    assert not any("weights" in note for note in opened(ends, weights=np.ones(2)).notes)
+
+
+def test_attributes_of_the_caller_stay_as_they_are_and_may_be_read_only():
+    given = sp.csr_array((np.array([1, 0, 2], np.float32), ([0, 1, 2], [0, 1, 2])), shape=(4, 3))
+    parts = (given.data, given.indices, given.indptr)
+    before = [part.copy() for part in parts]
+    for part in parts:
+        part.flags.writeable = False
+    assert opened([(0, 1)], attributes=given).samples.graph.dense_attributes().sum() == 3
+    assert all(np.array_equal(part, old) for part, old in zip(parts, before, strict=True))
 
 
 @pytest.mark.parametrize(

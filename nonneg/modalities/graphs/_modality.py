@@ -135,9 +135,10 @@ class Nodes(Modality):
         }
 
     def feature_figures(self, source: Source, codes: Any) -> dict[str, dict[str, list[float]]]:
-        """Return how well the nodes of each feature hang together: the share of their edges that stay among them.
+        """Return how well the nodes of each feature hang together: of the edges that reach them, the share that come
+        from them.
 
-        By chance, if edges led anywhere, it would be the share of all ends of edges that lie at these nodes.
+        By chance, if edges came from anywhere, it would be the share of all edges that come from them.
         """
         samples, nodes = unwrapped(source.samples)
         edges = samples.graph.edges
@@ -148,10 +149,9 @@ class Nodes(Modality):
         both = near.multiply(is_active) if sp.issparse(is_active) else near * is_active
         # Every node has an edge to itself, which says nothing.
         inside = np.asarray(both.sum(0) - is_active.sum(0), np.float64)
-        degree = np.asarray(links.sum(1), np.float64) - 1
-        ends = degree @ is_active
-        share = np.divide(inside, ends, out=np.zeros_like(ends), where=ends > 0)
-        chance = ends / max(1.0, degree.sum())
+        reaching, leaving = ((np.asarray(links.sum(axis), np.float64) - 1) @ is_active for axis in (1, 0))
+        share = np.divide(inside, reaching, out=np.zeros_like(reaching), where=reaching > 0)
+        chance = leaving / max(1.0, links.sum() - len(nodes))
         return {"edges that stay inside": {"values": share.round(4).tolist(), "chance": chance.round(4).tolist()}}
 
     def feature_terms(self, source: Source, codes: Any) -> dict[str, list[list[tuple[str, float, float]]]]:

@@ -239,6 +239,19 @@ def test_features_know_how_many_edges_stay_among_their_nodes():
     assert found["chance"] == pytest.approx([7 / 14, 3 / 14, 7 / 14], abs=1e-4)
 
 
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+def test_by_chance_edges_of_a_directed_graph_come_from_anywhere(is_sparse):
+    # A hub leads to ten leaves, and one of these to another.
+    ends = np.array([[0] * 10 + [1], [*range(1, 11), 2]])
+    modality = Nodes(undirected=False)
+    source = modality.open(RawGraph("star", "star", 11, ends, attributes=np.eye(11)))
+    codes = np.zeros((11, 3), np.float32)
+    codes[1:, 0] = codes[0, 1] = codes[:, 2] = 1  # of the leaves, of the hub, of all
+    (found,) = modality.feature_figures(source, sp.csr_array(codes) if is_sparse else codes).values()
+    assert found["values"] == pytest.approx([1 / 11, 0, 1], abs=1e-4)
+    assert found["chance"] == pytest.approx([1 / 11, 10 / 11, 1], abs=1e-4)
+
+
 @pytest.mark.parametrize("is_dense", [False, True], ids=["sparse", "dense"])
 def test_features_know_the_attributes_that_set_their_nodes_apart(is_dense, communities):
     adjacency, words, labels, _ = communities

@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
+from scipy.sparse.csgraph import connected_components
 
 import nonneg
 from nonneg.errors import InputError
 from nonneg.evaluate import cross_validation, random_splits
 from nonneg.features import Features
-from nonneg.modalities.graphs import Graphs, GraphViewConfig, open_graph, open_graphs
+from nonneg.modalities.graphs import Graphs, GraphViewConfig, RawGraph, open_graph, open_graphs
+from nonneg.modalities.graphs.sources._many import joined
 from nonneg.training import load_recipe
 
 TEXT = """3
@@ -255,21 +258,33 @@ def test_views_depend_on_the_graph_and_not_on_its_batch():
         torch.testing.assert_close(graph.tensors["values"][owner == 1], other.tensors["values"])
 
 
-def test_a_cut_keeps_a_connected_part_of_the_given_size():
-    source = Graphs().open("motifs")
-    modality = Graphs(views=GraphViewConfig((0.0,), (0.0,), (0.0,), (0.5,))).fitted(source)
-    views = views_of(modality, source, list(range(30)))
+def paths(lengths):
+    ends = [np.stack((np.arange(length - 1), np.arange(1, length))) for length in lengths]
+    graphs = zip(lengths, ends, strict=True)
+    return joined("paths", [RawGraph("path", "path", length, each) for length, each in graphs])
+
+
+@pytest.mark.parametrize("data", ["motifs", paths([40, 100, 3, 300, 2])], ids=["motifs", "paths"])
+@pytest.mark.parametrize("cut", [0.2, 0.5])
+def test_a_cut_keeps_a_connected_part_of_the_given_size(data, cut):
+    source = Graphs().open(data)
+    modality = Graphs(views=GraphViewConfig((0.0,), (0.0,), (0.0,), (cut,))).fitted(source)
+    views = views_of(modality, source, list(range(min(30, len(source)))))
     graph, weights, kept, owner = views["views"][0]
-    assert torch.equal(torch.bincount(owner[kept]), (views["sizes"] * 0.5).ceil().long())
-    linked = weights > 0
-    reached = kept.clone()
-    for number in range(30):  # from one kept node, all others of the graph are reached
-        inside = torch.zeros_like(kept)
-        inside[torch.nonzero(kept & (owner == number))[0]] = True
-        for _ in range(30):
-            inside[graph.edges.rows[linked & inside[graph.edges.columns.long()]]] = True
-        reached &= inside | (owner != number)
-    assert torch.equal(reached, kept)
+    sizes = torch.bincount(owner)
+    assert torch.equal(torch.bincount(owner[kept]), (views["sizes"] * (1 - cut)).ceil().long())
+    links = sp.csr_array((weights.numpy(), graph.edges.columns.numpy(), graph.edges.starts.numpy()))
+    for part in np.split(np.arange(len(kept)), sizes.cumsum(0)[:-1]):
+        inside = part[kept[part].numpy()]
+        assert connected_components(links[inside][:, inside])[0] == 1
+
+
+def test_a_cut_of_a_graph_in_two_parts_keeps_one_of_them_first():
+    ends = np.array([[0, 1, 2, 4, 5, 6], [1, 2, 3, 5, 6, 7]])
+    source = Graphs().open(joined("parts", [RawGraph("parts", "parts", 8, ends)] * 20))
+    modality = Graphs(views=GraphViewConfig((0.0,), (0.0,), (0.0,), (0.5,))).fitted(source)
+    kept = views_of(modality, source, list(range(20)))["views"][0][2].view(20, 2, 4)
+    assert set(kept.sum(2).flatten().tolist()) == {0, 4} and (kept.sum((1, 2)) == 4).all()
 
 
 def test_every_view_keeps_a_node_of_every_graph():

@@ -14,7 +14,7 @@ from nonneg.modalities._modality import Modality, register
 from nonneg.modalities._source import Source, unwrapped
 from nonneg.modalities._splits import require_train, unique_ids
 from nonneg.modalities.graphs._block_views import GraphViewConfig, draw_view
-from nonneg.modalities.graphs._blocks import BLOCKS, WholeGraphs, chosen_blocks
+from nonneg.modalities.graphs._blocks import BLOCKS, ManyGraphs, WholeGraphs, chosen_blocks
 from nonneg.modalities.graphs._cleaned import cleaned
 from nonneg.modalities.graphs._encoders import NodeViews, build_encoder, check_encoder
 from nonneg.modalities.graphs._graph import Graph, check_attributes
@@ -61,7 +61,7 @@ class Graphs(Modality):
         require_train(split, raw.where)
         graph, notes = cleaned(raw.union, self.undirected)
         starts = torch.from_numpy(np.concatenate(([0], np.cumsum(raw.sizes))))
-        every = Graph({**graph.tensors, BLOCKS: starts})
+        every = ManyGraphs({**graph.tensors, BLOCKS: starts})
         samples = WholeGraphs(every, raw.union.attribute_digest, raw.union.attribute_names)
         check_attributes(samples, self.attributes, self.attribute_digest, raw.where)
         size = f"{raw.union.nodes:,} nodes in all, {raw.sizes.min():,} to {raw.sizes.max():,} per graph"

@@ -304,6 +304,23 @@ def test_a_run_learns_the_motifs_and_embeds_other_graphs(tmp_path):
     assert random_splits(model.embed(source, "encoder", media=False), splits=2).accuracies.mean() > 0.5
 
 
+def test_graphs_are_embedded_in_batches_and_the_nodes_of_one_graph_all_at_once(tmp_path):
+    ends = np.array([[0], [1]])
+    config = load_recipe("graphs").replace(**SMALL, epochs=1, warmup_epochs=0, batch_size=50)
+    model = nonneg.load(nonneg.train(config, tmp_path / "run", progress=False))
+    sizes = []
+    model.encoder.register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
+    pair = RawGraph("pairs", "pairs", 2, ends)
+    features = model.embed(joined("pairs", [pair] * 3000), media=False)
+    assert features.shape == (3000, 16) and sum(sizes) == 3000 and max(sizes) <= 1024
+    ring = RawGraph("ring", "ring", 3000, np.stack((np.arange(3000), np.roll(np.arange(3000), 1))))
+    config = load_recipe("graph").replace(**SMALL, epochs=1, warmup_epochs=0, batch_size=50)
+    model = nonneg.load(nonneg.train(config, tmp_path / "nodes", source=ring, progress=False))
+    model.encoder.register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
+    sizes.clear()
+    assert model.embed(ring, media=False).shape == (3000, 16) and sizes == [3000]
+
+
 def test_attributes_of_another_number_are_an_error(tmp_path, text_file):
     config = load_recipe("graphs").replace(**SMALL, epochs=1, warmup_epochs=0, batch_size=100)
     run = nonneg.train(config, tmp_path / "run", progress=False)

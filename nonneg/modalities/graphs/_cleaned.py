@@ -19,8 +19,9 @@ _SPARSE = 0.2  # attributes with a smaller share of non-zeros are kept as a spar
 def cleaned(raw: RawGraph, undirected: bool) -> tuple[Graph, tuple[str, ...]]:
     """Check a graph, bring it into one form and return it with what is worth knowing about it.
 
-    Repeated edges are merged and their weights, if they have any, added; edges from a node to itself are left out (every node is its own
-    neighbour anyway), and with `undirected` every edge leads both ways, with the larger weight if they differ.
+    Repeated edges are merged and their weights, if they have any, added; edges from a node to itself are left out
+    (every node is its own neighbour anyway); and with `undirected` every edge leads both ways, with the larger weight
+    if they differ.
     """
     _check_size(raw)
     adjacency, notes = _adjacency(raw, undirected)

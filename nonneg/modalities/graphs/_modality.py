@@ -23,7 +23,7 @@ from nonneg.modalities.graphs._graph import Graph, GraphNodes, check_attributes
 from nonneg.modalities.graphs._preview import Drawer
 from nonneg.modalities.graphs._sample import neighbourhoods
 from nonneg.modalities.graphs._structural import STRUCTURAL_NAMES
-from nonneg.modalities.graphs._views import SAMPLED, ViewConfig, draw_views
+from nonneg.modalities.graphs._views import SAMPLED, ViewConfig, draw_views, expected_degrees
 from nonneg.modalities.graphs.sources import open_graph
 
 
@@ -105,18 +105,22 @@ class Nodes(Modality):
     def draw_views(
         self, batch: dict[str, Any], samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype
     ) -> dict[str, Any]:
-        graph: Graph = batch["graph"]
-        nodes, part, sampled = batch["nodes"], graph, None
-        if self.neighbours:
-            part, nodes, sampled = neighbourhoods(
-                graph,
-                nodes,
-                self.layers + 1,  # one hop further, so that the degrees of all nodes that the encoder sees are known
-                self.neighbours,
-                lambda edges: uniform(1, seed, epoch, edges, SAMPLED)[:, 0],
-            )
+        graph, nodes = batch["graph"], batch["nodes"]
+        if not self.neighbours:
+            edges, attributes = draw_views(graph, self.views, seed, epoch, count)
+            return {"nodes": nodes.repeat(count), "edges": edges, "attributes": attributes, "graph": graph}
+        part, rows, every, sampled = neighbourhoods(
+            graph, nodes, self.layers, self.neighbours, lambda edges: uniform(1, seed, epoch, edges, SAMPLED)[:, 0]
+        )
         edges, attributes = draw_views(graph, self.views, seed, epoch, count, sampled)
-        return {"nodes": nodes.repeat(count), "edges": edges, "attributes": attributes, "graph": part}
+        return {
+            "nodes": rows.repeat(count),
+            "edges": torch.where(edges > 0, part.weights, 0),
+            "attributes": attributes,
+            # Of nodes that are seen from one side, and not to depend on which nodes a batch has.
+            "degrees": expected_degrees(graph, self.views, count)[:, every],
+            "graph": part,
+        }
 
     def inputs(self, batch: dict[str, Any]) -> dict[str, Any]:
         graph: Graph = batch["graph"]

@@ -73,8 +73,9 @@ def test_parts_of_a_batch_share_the_graph(graph_file, tmp_path):
     assert nonneg.load(run).embed(str(graph_file())).shape == (90, 16)
 
 
-def test_a_resumed_run_ends_with_the_same_weights(graph_file, tmp_path):
-    settings = config(graph_file(), batch_size=40, checkpoint_steps=3)
+@pytest.mark.parametrize("neighbours", [0, 3])
+def test_a_resumed_run_ends_with_the_same_weights(graph_file, tmp_path, neighbours):
+    settings = config(graph_file(), batch_size=40, checkpoint_steps=3, neighbours=neighbours)
     whole = nonneg.train(settings, tmp_path / "whole", progress=False)
     with pytest.raises(StoppedError):
         nonneg.train(settings, tmp_path / "parts", progress=False, loggers=[Stop()])

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from nonneg.errors import InputError
+from nonneg.extras import import_extra
 from nonneg.modalities.graphs._raw import RawGraph, labels_of
 
 _MASKS = ("train_mask", "val_mask", "test_mask")
@@ -80,9 +81,7 @@ def from_geometric(data: Any) -> RawGraph:
 
 def _transposed_edges(adjacency: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return the ends and weights in a sparse matrix whose rows are targets, as the transform ToSparseTensor makes."""
-    from torch_geometric.utils import to_edge_index
-
-    ends, weights = to_edge_index(adjacency)
+    ends, weights = import_extra("torch_geometric", "adj_t", "graphs").utils.to_edge_index(adjacency)
     return ends.flip(0), weights
 
 

@@ -135,6 +135,10 @@ class Modality:
         """
         raise InputError(f"encoder is {name!r}, expected a module: {type(self).__name__} has no named encoders")
 
+    def own_encoder(self, module: nn.Module) -> nn.Module:
+        """Return a module of the caller as an encoder of views; it may take something simpler, such as attributes."""
+        return module
+
     def step_paths(self, encoder: str) -> tuple[str, ...]:
         """Return how a step with a named encoder can be run, the fastest first and "off" last; see `config.compile`.
 

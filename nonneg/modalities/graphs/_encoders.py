@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from nonneg.errors import InputError
 from nonneg.extras import import_extra
+from nonneg.messages import one_line
 from nonneg.modalities.graphs._graph import Graph
 from nonneg.modalities.graphs._sparse import product
 
@@ -96,7 +97,22 @@ class NodeEncoder(NodeViews):
         kept = (weights > 0) & ~graph.is_loop
         ends = torch.stack((graph.sources, graph.targets))[:, kept]
         options = {"edge_weight": weights[kept]} if self.weighted else {}
-        return self.module(x, ends, **options)  # type: ignore[no-any-return]
+        try:
+            return self.module(x, ends, **options)  # type: ignore[no-any-return]
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # a module of the caller may raise anything
+            found = f"attributes {tuple(x.shape)} and edge_index {tuple(ends.shape)}"
+            raise InputError(
+                f"encoder {type(self.module).__name__} cannot take {found}: {one_line(error)}; expected a module as"
+                " those of PyTorch Geometric, or a NodeEncoder"
+            ) from error
+
+
+def own_encoder(module: nn.Module, scaled: bool) -> nn.Module:
+    """Return a module of attributes and edges as a `NodeEncoder`; one that takes views already stays as it is."""
+    takes_views = any(isinstance(part, NodeViews) for part in module.modules())
+    return module if takes_views else NodeEncoder(module, scaled=scaled)
 
 
 def check_encoder(name: str) -> None:

@@ -18,7 +18,7 @@ from nonneg.modalities._source import Source, unwrapped
 from nonneg.modalities._splits import require_train, unique_ids
 from nonneg.modalities.graphs._apart import attributes_apart
 from nonneg.modalities.graphs._cleaned import cleaned
-from nonneg.modalities.graphs._encoders import build_encoder, check_encoder
+from nonneg.modalities.graphs._encoders import build_encoder, check_encoder, own_encoder
 from nonneg.modalities.graphs._graph import Graph, GraphNodes, check_attributes
 from nonneg.modalities.graphs._preview import Drawer
 from nonneg.modalities.graphs._sample import neighbourhoods
@@ -97,6 +97,9 @@ class Nodes(Modality):
     def encoder(self, name: str, saved: Mapping[str, Any] | None = None) -> tuple[nn.Module, int, dict[str, Any]]:
         sizes = max(1, self.attributes), self.width, self.layers, self.scaled, self.batch_norm
         return build_encoder(name, *sizes), self.width, {}
+
+    def own_encoder(self, module: nn.Module) -> nn.Module:
+        return own_encoder(module, self.scaled)
 
     def step_paths(self, encoder: str) -> tuple[str, ...]:
         # Products with sparse matrices are not compiled. Other encoders, and samplers, take edges of varying number.

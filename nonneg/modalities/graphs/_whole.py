@@ -16,7 +16,7 @@ from nonneg.modalities._splits import require_train, unique_ids
 from nonneg.modalities.graphs._block_views import GraphViewConfig, draw_view
 from nonneg.modalities.graphs._blocks import BLOCKS, ManyGraphs, WholeGraphs, chosen_blocks
 from nonneg.modalities.graphs._cleaned import cleaned
-from nonneg.modalities.graphs._encoders import NodeViews, build_encoder, check_encoder
+from nonneg.modalities.graphs._encoders import NodeViews, build_encoder, check_encoder, own_encoder
 from nonneg.modalities.graphs._graph import Graph, check_attributes
 from nonneg.modalities.graphs._preview import drawn_graph
 from nonneg.modalities.graphs.sources import open_graphs
@@ -79,6 +79,10 @@ class Graphs(Modality):
     def encoder(self, name: str, saved: Mapping[str, Any] | None = None) -> tuple[nn.Module, int, dict[str, Any]]:
         sizes = max(1, self.attributes), self.width, self.layers, self.scaled, self.batch_norm
         return Pooled(build_encoder(name, *sizes, joined=True), self.pooling), self.width, {}
+
+    def own_encoder(self, module: nn.Module) -> nn.Module:
+        encoder = own_encoder(module, self.scaled)
+        return Pooled(encoder, self.pooling) if isinstance(encoder, NodeViews) else encoder
 
     def step_paths(self, encoder: str) -> tuple[str, ...]:
         return ("off",)  # batches of graphs differ in size

@@ -159,8 +159,32 @@ def test_an_encoder_of_ones_own_trains(graph_file, tmp_path):
             h = self.linear(x)
             return h + torch.zeros_like(h).index_add_(0, edge_index[1], h[edge_index[0]])
 
-    run = nonneg.train(config(graph_file(), epochs=2), tmp_path / "run", encoder=NodeEncoder(Smooth()), progress=False)
-    assert nonneg.load(run, encoder=NodeEncoder(Smooth())).embed(str(graph_file()), "encoder").shape == (90, 12)
+    settings = config(graph_file(), epochs=2)
+    wrapped = nonneg.train(settings, tmp_path / "wrapped", encoder=NodeEncoder(Smooth()), progress=False)
+    bare = nonneg.train(settings, tmp_path / "bare", encoder=Smooth(), progress=False)
+    for run, module in ((wrapped, NodeEncoder(Smooth())), (bare, NodeEncoder(Smooth())), (bare, Smooth())):
+        assert nonneg.load(run, encoder=module).embed(str(graph_file()), "encoder").shape == (90, 12)
+
+
+def test_modules_around_an_encoder_of_views_are_taken_as_they_are(graph_file, tmp_path):
+    class First(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(40, 12)
+
+        def forward(self, x, edge_index):
+            return self.linear(x)
+
+    encoder = torch.nn.Sequential(NodeEncoder(First()), torch.nn.Linear(12, 5))
+    run = nonneg.train(config(graph_file(), epochs=1), tmp_path / "run", encoder=encoder, progress=False)
+    assert nonneg.load(run, encoder=encoder).embed(str(graph_file()), "encoder").shape == (90, 5)
+
+
+def test_a_module_that_cannot_take_attributes_and_edges_is_an_error_that_says_what_it_is_called_with(
+    graph_file, tmp_path
+):
+    with pytest.raises(InputError, match=r"Linear cannot take attributes \(90, 40\) and edge_index.*NodeEncoder"):
+        nonneg.train(config(graph_file()), tmp_path / "run", encoder=torch.nn.Linear(40, 12), progress=False)
 
 
 def test_the_estimate_of_the_time_knows_that_a_graph_takes_as_long_for_few_nodes(graph_file, tmp_path, capsys):

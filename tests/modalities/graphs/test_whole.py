@@ -10,7 +10,7 @@ import nonneg
 from nonneg.errors import InputError
 from nonneg.evaluate import cross_validation, random_splits
 from nonneg.features import Features
-from nonneg.modalities.graphs import Graphs, GraphViewConfig, RawGraph, open_graph, open_graphs
+from nonneg.modalities.graphs import Graphs, GraphViewConfig, NodeEncoder, RawGraph, open_graph, open_graphs
 from nonneg.modalities.graphs.sources._many import joined
 from nonneg.training import load_recipe
 
@@ -319,6 +319,32 @@ def test_graphs_are_embedded_in_batches_and_the_nodes_of_one_graph_all_at_once(t
     model.encoder.register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
     sizes.clear()
     assert model.embed(ring, media=False).shape == (3000, 16) and sizes == [3000]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("wrapped", [False, True], ids=["bare", "in a NodeEncoder"])
+@pytest.mark.parametrize("pooling", ["sum", "mean"])
+def test_a_module_of_pytorch_geometric_is_pooled_over_the_nodes_of_each_graph(tmp_path, wrapped, pooling):
+    models = pytest.importorskip("torch_geometric.nn.models")
+
+    def own():
+        module = models.GIN(66, 12, 2)
+        return NodeEncoder(module, scaled=False) if wrapped else module
+
+    config = load_recipe("graphs").replace(**SMALL, epochs=1, warmup_epochs=0, batch_size=50, pooling=pooling)
+    run = nonneg.train(config, tmp_path / "run", encoder=own(), progress=False)
+    trained = own()
+    model = nonneg.load(run, encoder=trained)
+    source = Graphs().open("motifs").take(range(2))
+    features = model.embed(source, "encoder", media=False)
+    graph = source.samples.whole.graph
+    kept = ~graph.is_loop
+    with torch.no_grad():
+        module = trained.module if wrapped else trained
+        nodes = module(graph.dense_attributes(), torch.stack((graph.sources, graph.targets))[:, kept])
+    first = nodes[: int(graph.tensors["blocks"][1])]
+    expected = first.sum(0) if pooling == "sum" else first.mean(0)
+    np.testing.assert_allclose(np.asarray(features.codes)[0], expected, rtol=1e-4, atol=1e-4)
 
 
 def test_attributes_of_another_number_are_an_error(tmp_path, text_file):

@@ -10,7 +10,9 @@ from torch import Tensor
 
 from nonneg.errors import InputError
 from nonneg.modalities._source import Shared
+from nonneg.modalities.graphs._raw import names_digest
 from nonneg.modalities.graphs._sparse import Pattern, product
+from nonneg.modalities.graphs._structural import STRUCTURAL_NAMES
 
 _MOST_DENSE = 2**29  # attributes of all nodes, which a GPU multiplies faster as a dense matrix of up to 2 GiB
 
@@ -169,6 +171,11 @@ def check_attributes(samples: Any, expected: int, digest: str, where: str) -> No
         where: what the error calls the samples.
     """
     found = samples.graph.width
+    if expected and digest == names_digest(STRUCTURAL_NAMES) != samples.digest:
+        raise InputError(
+            f"{where} has {found:,} attributes, expected none: the model was trained on structural attributes, which"
+            " nodes without attributes get"
+        )
     if expected and found != expected:
         raise InputError(f"{where} has {found:,} attributes, expected {expected:,}, as in the model")
     if digest and samples.digest and samples.digest != digest:

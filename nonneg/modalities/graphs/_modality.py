@@ -21,6 +21,7 @@ from nonneg.modalities.graphs._cleaned import cleaned
 from nonneg.modalities.graphs._encoders import build_encoder, check_encoder, own_encoder
 from nonneg.modalities.graphs._graph import Graph, GraphNodes, check_attributes
 from nonneg.modalities.graphs._preview import Drawer
+from nonneg.modalities.graphs._raw import names_digest
 from nonneg.modalities.graphs._sample import neighbourhoods
 from nonneg.modalities.graphs._structural import STRUCTURAL_NAMES
 from nonneg.modalities.graphs._views import SAMPLED, ViewConfig, draw_views, expected_degrees
@@ -70,7 +71,7 @@ class Nodes(Modality):
         require_train(split, raw.where)
         graph, notes = cleaned(raw, self.undirected)
         names = raw.attribute_names or (STRUCTURAL_NAMES if raw.attributes is None else ())
-        samples = GraphNodes(graph, raw.attribute_digest, names, raw.labels)
+        samples = GraphNodes(graph, names_digest(names), names, raw.labels)
         check_attributes(samples, self.attributes, self.attribute_digest, raw.where)
         ids = unique_ids(raw.ids)
         factors, factor_names = ({name: both[i] for name, both in raw.factors.items()} for i in (0, 1))

@@ -122,6 +122,19 @@ def test_a_graph_with_other_attributes_is_an_error(run, graph_file):
         nonneg.load(run).embed(str(graph_file("other.npz", attr_matrix=np.ones((90, 5)))))
 
 
+def test_a_model_of_structural_attributes_takes_no_others(graph_file, tmp_path):
+    bare = str(graph_file(**{f"attr_{part}": None for part in ("data", "indices", "indptr", "shape")}))
+    model = nonneg.load(nonneg.train(config(bare, epochs=1), tmp_path / "run", progress=False))
+    assert model.embed(bare).shape == (90, 16)
+    with pytest.raises(InputError, match=r"other\.npz has 66 attributes, expected none"):
+        model.embed(str(graph_file("other.npz", attr_matrix=np.ones((90, 66)))))
+
+
+def test_a_graph_that_is_smaller_than_a_batch_is_an_error_that_names_the_way_out(graph_file, tmp_path):
+    with pytest.raises(InputError, match="batch_size is 512, expected at most the 90 samples .* or 0 for all"):
+        nonneg.train(config(graph_file(), batch_size=512), tmp_path / "run", progress=False)
+
+
 def test_attributes_in_another_order_are_an_error(graph_file, tmp_path):
     names = np.array([f"word{i}" for i in range(40)])
     run = nonneg.train(config(graph_file(attr_names=names), epochs=1), tmp_path / "run", progress=False)

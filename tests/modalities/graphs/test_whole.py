@@ -137,7 +137,7 @@ def test_files_may_begin_with_a_byte_order_mark(text_file, tu_folder):
         (lambda text: text.replace("2 2 0 2", "2 2 0 9"), "node 1"),
         (lambda text: text.replace("3 1", "three 1"), "line 2"),
         (lambda text: text[:20], "ends"),
-        (lambda text: "1\n2 0\n0 1 1\n0 1 0\n", "1 graph"),
+        (lambda text: "0\n", "no graphs"),
         (lambda text: "not graphs", "line 1"),
         (lambda text: text.replace("2 2 0 2", "2 3 0 2"), "line 4"),
         (lambda text: text.replace("2 2 0 2", "2 -1 0 2"), "line 4"),
@@ -212,17 +212,66 @@ def test_edges_of_a_dataset_stay_within_their_graph(ends, named):
         open_graphs([wrong, graph])
 
 
-def test_tags_of_other_values_are_an_error_even_if_there_are_as_many(tmp_path, text_file):
-    config = load_recipe("graphs").replace(**SMALL, data=str(text_file), epochs=1, warmup_epochs=0, batch_size=3)
-    model = nonneg.load(nonneg.train(config, tmp_path / "run", progress=False))
-    assert model.embed(str(text_file)).shape == (3, 16)
-    lines = [line.split() for line in TEXT.splitlines()]
+def trained_on(data, out, **changes):
+    settings = {"epochs": 1, "warmup_epochs": 0, "batch_size": 0, **SMALL, **changes}
+    return nonneg.load(nonneg.train(load_recipe("graphs").replace(data=str(data), **settings), out, progress=False))
+
+
+def dense(features):
+    return features.codes.toarray() if features.is_sparse else np.asarray(features.codes)
+
+
+def test_new_graphs_may_lack_a_tag_and_one_graph_is_enough(tmp_path, text_file, tu_folder):
+    model = trained_on(text_file, tmp_path / "run")
+    expected = dense(model.embed(str(text_file), "encoder"))
+    new = tmp_path / "new.txt"
+    new.write_text("1\n2 0\n2 1 1\n2 1 0\n")  # the second graph, in which all tags are 2
+    np.testing.assert_allclose(dense(model.embed(str(new), "encoder")), expected[[1]], atol=1e-6)
+    for part, content in {"A": "1, 2\n2, 1\n", "graph_indicator": "1\n1\n", "node_labels": "2\n2\n"}.items():
+        (tu_folder / f"small_{part}.txt").write_text(content)
+    (tu_folder / "small_graph_labels.txt").unlink()
+    np.testing.assert_allclose(dense(model.embed(str(tu_folder), "encoder")), expected[[1]], atol=1e-6)
+
+
+def test_one_graph_is_too_few_to_train_on(tmp_path, text_file):
+    text_file.write_text("1\n2 0\n2 1 1\n0 1 0\n")
+    with pytest.raises(InputError, match="1 sample, expected at least 2"):
+        trained_on(text_file, tmp_path / "run")
+
+
+def test_a_tag_that_the_model_does_not_know_is_named(tmp_path, text_file):
+    model = trained_on(text_file, tmp_path / "run")
     other = tmp_path / "other.txt"
-    other.write_text(
-        "\n".join(" ".join(["5", *words[1:]] if words[0] == "2" and len(words) > 2 else words) for words in lines)
-    )
-    with pytest.raises(InputError, match="attributes of other names"):
+    other.write_text(TEXT.replace("2 1 1", "5 1 1"))
+    with pytest.raises(InputError, match=r"other\.txt has the attribute tag_5.*expected tag_0, tag_2"):
         model.embed(str(other))
+
+
+def test_a_missing_attribute_that_is_no_tag_is_named(tmp_path, text_file):
+    text_file.write_text("2\n2 0\n2 1 1 0.5\n0 1 0 3\n2 1\n0 1 1 1\n2 1 0 1\n")
+    model = trained_on(text_file, tmp_path / "run")
+    assert model.embed(str(text_file)).shape == (2, 16)
+    text_file.write_text(TEXT)
+    with pytest.raises(InputError, match=r"has no attribute attribute_0"):
+        model.embed(str(text_file))
+
+
+def test_a_tag_that_is_the_same_everywhere_is_none(tmp_path, text_file, tu_folder):
+    text_file.write_text(TEXT.replace("2 1 ", "0 1 ").replace("2 2 ", "0 2 "))
+    (tu_folder / "small_node_labels.txt").write_text("0\n" * 7)
+    model = trained_on(text_file, tmp_path / "run")
+    for path in (text_file, tu_folder):
+        assert any("structural" in note for note in Graphs().open(str(path)).notes)
+        assert model.embed(str(path)).shape == (3, 16)
+
+
+def test_a_model_of_structural_attributes_takes_no_others(tmp_path):
+    model = trained_on("motifs", tmp_path / "run")
+    ends = np.array([[0, 1], [1, 2]])
+    bare, given = (RawGraph("path", "path", 3, ends, attributes=each) for each in (None, np.ones((3, 66))))
+    assert model.embed(joined("path", [bare]), media=False).shape == (1, 16)
+    with pytest.raises(InputError, match="66 attributes, expected none"):
+        model.embed(joined("path", [given]), media=False)
 
 
 def test_a_folder_of_many_graphs_is_refused_as_one_graph(tu_folder):

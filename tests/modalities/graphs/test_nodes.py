@@ -131,7 +131,7 @@ def test_a_model_of_structural_attributes_takes_no_others(graph_file, tmp_path):
 
 
 def test_a_graph_that_is_smaller_than_a_batch_is_an_error_that_names_the_way_out(graph_file, tmp_path):
-    with pytest.raises(InputError, match="batch_size is 512, expected at most the 90 samples .* or 0 for all"):
+    with pytest.raises(InputError, match=r"batch_size is 512, expected at most the 90 samples .* or 0 for all"):
         nonneg.train(config(graph_file(), batch_size=512), tmp_path / "run", progress=False)
 
 

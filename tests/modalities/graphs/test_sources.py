@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 
 from nonneg.errors import InputError
 from nonneg.modalities import UndividedError
-from nonneg.modalities.graphs import Nodes, RawGraph, open_graph
+from nonneg.modalities.graphs import Graphs, Nodes, RawGraph, open_graph
 from nonneg.modalities.graphs._structural import core_numbers, structural_attributes
 
 
@@ -280,6 +280,18 @@ def test_an_error_in_a_table_names_it(tables, name, content, message):
         Nodes().open(tables)
 
 
+def test_row_numbers_of_pandas_are_no_attributes(tables):
+    pandas = pytest.importorskip("pandas")
+    nodes = pandas.read_csv(tables / "nodes.csv", dtype={"id": str}).iloc[[1, 2, 0]]
+    nodes.to_csv(tables / "nodes.csv")
+    with pytest.raises(InputError, match=r"nodes\.csv: column 1 has no name.*index=False"):
+        Nodes().open(tables)
+    (tables / "nodes.csv").unlink()
+    nodes.to_parquet(tables / "nodes.parquet")
+    assert "__index_level_0__" in pq.read_schema(tables / "nodes.parquet").names
+    assert open_graph(tables).attribute_names == ("age", "height")
+
+
 def test_a_column_of_labels_without_any_label_is_none(tables):
     (tables / "nodes.csv").write_text("id,label,age\n9,,1\n8,,3\n007,,5\n")
     source = Nodes().open(tables)
@@ -371,11 +383,18 @@ def test_a_graph_with_several_kinds_of_nodes_is_an_error_that_says_so():
         open_graph(data.HeteroData(paper={"x": torch.eye(2)}))
 
 
-@pytest.mark.parametrize("name", ["graph.pkl", "ind.cora.graph", "graph.bin"])
-def test_a_file_that_is_a_pickle_is_refused_and_the_conversion_named(name, tmp_path):
+@pytest.mark.parametrize("kind", [Nodes, Graphs])
+@pytest.mark.parametrize(
+    "name", ["graph.pkl", "ind.cora.graph", "graph.bin", "graph.npz", "graph.txt", "graph.csv", "graph.pt"]
+)
+def test_a_file_that_is_a_pickle_is_refused_with_what_to_do(name, kind, tmp_path):
     (tmp_path / name).write_bytes(pickle.dumps({0: [1]}))
-    with pytest.raises(InputError, match=rf"{name} .*pickled.*examples/convert_graphs\.py"):
-        Nodes().open(tmp_path / name)
+    with pytest.raises(InputError, match=rf"{name} .*pickled.*examples/convert_graphs\.py.*Planetoid.*source="):
+        kind().open(tmp_path / name)
+    if name == "graph.pt":
+        torch.save({"edge_index": torch.zeros(2, 1)}, tmp_path / name)
+        with pytest.raises(InputError, match=rf"{name} .*pickled"):
+            kind().open(tmp_path / name)
 
 
 def test_names_of_attributes_of_another_number_are_an_error(graph_file):

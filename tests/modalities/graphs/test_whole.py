@@ -67,6 +67,11 @@ def test_a_tu_folder_and_the_text_format_give_the_same_graphs(text_file, tu_fold
     }
 
 
+def test_text_may_end_in_empty_lines(text_file):
+    text_file.write_text(TEXT + "\n \n")
+    assert len(open_graphs(str(text_file)).sizes) == 3
+
+
 def test_weights_of_edges_are_kept():
     data = pytest.importorskip("torch_geometric.data")
     ends, x = torch.tensor([[0, 1], [1, 0]]), torch.eye(2)
@@ -138,6 +143,7 @@ def test_files_may_begin_with_a_byte_order_mark(text_file, tu_folder):
         (lambda text: text.replace("3 1", "three 1"), "line 2"),
         (lambda text: text[:20], "ends"),
         (lambda text: "0\n", "no graphs"),
+        (lambda text: "2" + text[1:], "line 9 follows the last of the 2 graphs"),
         (lambda text: "not graphs", "line 1"),
         (lambda text: text.replace("2 2 0 2", "2 3 0 2"), "line 4"),
         (lambda text: text.replace("2 2 0 2", "2 -1 0 2"), "line 4"),

@@ -74,6 +74,10 @@ def from_text(path: Path) -> RawGraphs:
                 attributes.append([float(value) for value in others[int(degree) :]])
             sizes.append(nodes)
             labels.append(label)
+        further = next((line for line, text in enumerate(lines, number + 2) if text.strip()), None)
+        if further is not None:
+            found = f"{where}: line {further} follows the last of the {len(sizes):,} graphs that line 1 announces"
+            raise InputError(f"{found}, expected the end of the file")
     except InputError:  # a ValueError, too
         raise
     except (ValueError, StopIteration) as error:

@@ -43,7 +43,8 @@ class Modality:
     """Its name in configs and saved models."""
     kind: ClassVar[str] = ""
     """What people call its samples, in the plural, such as "nodes"; empty: images or texts, by their previews."""
-
+    savings: ClassVar[str] = "reduce batch_size, or set encode_rows or accumulate"
+    """What to do if a step does not fit into memory."""
     legend: ClassVar[str] = ""
     """A sentence about what the picture of a sample shows and the words below it, where this is not obvious."""
 
@@ -146,6 +147,17 @@ class Modality:
         "forward" and "graph" need operations that torch compiles.
         """
         return ("graph", "forward", "off")
+
+    def encoder_bytes(self, source: Source, samples: int, views: int, encoder: str) -> float | None:
+        """Return about how many bytes an encoder keeps in a step; None: a run on the shapes of a sample can tell.
+
+        Args:
+            source: the samples.
+            samples: how many of them are encoded at a time.
+            views: of each sample.
+            encoder: the name of the encoder.
+        """
+        return None
 
     def finish(self, encoder: nn.Module) -> None:
         """Make a trained encoder what is saved: called once after training, such as to merge adapters into weights."""

@@ -20,6 +20,7 @@ from nonneg.modalities.graphs._apart import attributes_apart
 from nonneg.modalities.graphs._cleaned import cleaned
 from nonneg.modalities.graphs._encoders import build_encoder, check_encoder, own_encoder
 from nonneg.modalities.graphs._graph import Graph, GraphNodes, check_attributes
+from nonneg.modalities.graphs._memory import encoder_bytes, whole_bytes
 from nonneg.modalities.graphs._preview import Drawer
 from nonneg.modalities.graphs._raw import names_digest
 from nonneg.modalities.graphs._sample import neighbourhoods
@@ -38,6 +39,7 @@ class Nodes(Modality):
 
     name: ClassVar[str] = "nodes"
     kind: ClassVar[str] = "nodes"
+    savings: ClassVar[str] = "limit neighbours (0: all of them), or reduce batch_size or width"
     legend: ClassVar[str] = "A node and its neighbours, coloured by label (grey: none); below, its attributes."
 
     width: Annotated[int, Field(ge=1, le=2**16)] = 256
@@ -105,6 +107,19 @@ class Nodes(Modality):
     def step_paths(self, encoder: str) -> tuple[str, ...]:
         # Products with sparse matrices are not compiled. Other encoders, and samplers, take edges of varying number.
         return ("record", "off") if encoder == "gcn" and not self.neighbours else ("off",)
+
+    def encoder_bytes(self, source: Source, samples: int, views: int, encoder: str) -> float:
+        graph: Graph = unwrapped(source.samples)[0].graph
+        sizes = graph.nodes, len(graph.weights)
+        network = graph.width, self.width, self.layers
+        if not self.neighbours:
+            return encoder_bytes(encoder, *sizes, *network, views)
+        hops = [samples * self.neighbours**hop for hop in range(self.layers + 1)]
+        nodes, inner = (min(sizes[0], sum(some)) for some in (hops, hops[:-1]))
+        edges = min(sizes[1], inner * self.neighbours + nodes)
+        # After training, features are calibrated on the whole graph.
+        whole = whole_bytes(encoder, *sizes, graph.width, self.width)
+        return max(encoder_bytes(encoder, nodes, edges, *network, views), whole)
 
     def draw_views(
         self, batch: dict[str, Any], samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype

@@ -18,6 +18,7 @@ from nonneg.modalities.graphs._blocks import BLOCKS, ManyGraphs, WholeGraphs, ch
 from nonneg.modalities.graphs._cleaned import cleaned
 from nonneg.modalities.graphs._encoders import NodeViews, build_encoder, check_encoder, own_encoder
 from nonneg.modalities.graphs._graph import Graph, check_attributes
+from nonneg.modalities.graphs._memory import encoder_bytes
 from nonneg.modalities.graphs._preview import drawn_graph
 from nonneg.modalities.graphs._raw import names_digest
 from nonneg.modalities.graphs._structural import STRUCTURAL_NAMES
@@ -94,6 +95,12 @@ class Graphs(Modality):
 
     def step_paths(self, encoder: str) -> tuple[str, ...]:
         return ("off",)  # batches of graphs differ in size
+
+    def encoder_bytes(self, source: Source, samples: int, views: int, encoder: str) -> float:
+        collection = unwrapped(source.samples)[0]
+        graph, share = collection.graph, samples / len(collection)
+        sizes = share * graph.nodes, share * len(graph.weights)
+        return encoder_bytes(encoder, *sizes, graph.width, self.width, self.layers, views)
 
     def draw_views(
         self, batch: dict[str, Any], samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype

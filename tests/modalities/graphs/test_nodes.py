@@ -130,6 +130,46 @@ def test_a_model_of_structural_attributes_takes_no_others(graph_file, tmp_path):
         model.embed(str(graph_file("other.npz", attr_matrix=np.ones((90, 66)))))
 
 
+def memory_of_a_step(shown):
+    figure, unit = re.search(r"and ([\d.,]+) (.B) for a step", shown).groups()
+    return float(figure.replace(",", "")) * {"MB": 1e6, "GB": 1e9}[unit]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("encoder", ["gcn", "gin"])
+def test_the_memory_of_a_step_grows_with_the_graph_unless_neighbours_are_limited(encoder, tmp_path, capsys):
+    if encoder != "gcn":
+        pytest.importorskip("torch_geometric")
+    needed = {}
+    for nodes, neighbours in ((300, 0), (3000, 0), (300, 2), (3000, 2)):
+        rng = np.random.default_rng(0)
+        raw = RawGraph(
+            "random", "random", nodes, rng.integers(0, nodes, (2, 20 * nodes)), attributes=np.ones((nodes, 4))
+        )
+        settings = config("random", encoder=encoder, epochs=1, warmup_epochs=0, batch_size=20, neighbours=neighbours)
+        nonneg.train(settings, tmp_path / "run", source=raw, overwrite=True)
+        needed[nodes, neighbours] = memory_of_a_step(capsys.readouterr().err)
+    assert needed[3000, 0] > 5 * needed[300, 0] and needed[3000, 2] < needed[3000, 0] / 5
+    assert 10e6 < needed[3000, 0] < 200e6
+
+
+def test_a_graph_that_takes_too_much_memory_is_an_error_that_names_what_graphs_have(tmp_path):
+    class Small(torch.nn.Module):  # while the settings describe a network of 16 wide layers
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(2, 4)
+
+        def forward(self, x, edge_index):
+            return self.linear(x)
+
+    ring = np.stack((np.arange(20_000), np.roll(np.arange(20_000), 1)))
+    raw = RawGraph("ring", "ring", 20_000, ring, attributes=np.ones((20_000, 2)))
+    settings = config("ring", width=2**16, layers=16, epochs=1, batch_size=100)
+    with pytest.raises(InputError, match=r"[\d,.]{5,} GB for a step.*neighbours.*batch_size"):
+        nonneg.train(settings, tmp_path / "run", source=raw, encoder=Small(), progress=False)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_graph_that_is_smaller_than_a_batch_is_an_error_that_names_the_way_out(graph_file, tmp_path):
     with pytest.raises(InputError, match=r"batch_size is 512, expected at most the 90 samples .* or 0 for all"):
         nonneg.train(config(graph_file(), batch_size=512), tmp_path / "run", progress=False)

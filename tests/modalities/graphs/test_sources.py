@@ -420,10 +420,32 @@ def test_pickled_scipy_matrices_are_converted(converter, tmp_path, capsys):
     ring = sp.csr_matrix(np.roll(np.eye(4), 1, axis=1))
     arrays = {"adj_matrix": np.array(ring, dtype=object), "node_attr": np.array(sp.csr_matrix(np.eye(4)), dtype=object)}
     np.savez(tmp_path / "old.npz", **arrays, node_label=np.arange(4, dtype=np.int32))
-    converter.main([str(tmp_path / "old.npz"), str(tmp_path / "new.npz")])
-    assert "4 nodes, 4 edges" in capsys.readouterr().out
+    converter.main([str(tmp_path / "old.npz"), str(tmp_path / "new")])
+    assert f"{tmp_path / 'new.npz'}, 4 nodes, 4 edges" in capsys.readouterr().out
     source = Nodes().open(tmp_path / "new.npz")
     assert source.labels.tolist() == [0, 1, 2, 3] and adjacency(source).sum() == 12
+
+
+def test_dense_matrices_are_converted(converter, tmp_path):
+    ring = np.roll(np.eye(4), 1, axis=1)
+    np.savez(tmp_path / "old.npz", adj_matrix=ring, node_attr=np.eye(4), node_label=np.arange(4))
+    converter.main([str(tmp_path / "old.npz"), str(tmp_path / "new.npz")])
+    assert adjacency(Nodes().open(tmp_path / "new.npz")).sum() == 12
+
+
+@pytest.mark.parametrize(
+    ("arrays", "target", "named"),
+    [
+        ({}, "nowhere/new.npz", "nowhere is not a folder"),
+        ({"adj_matrix": np.zeros(3)}, "new.npz", "old.npz cannot be converted"),
+        ({"node_attr": np.array(["a", "b"])}, "new.npz", "old.npz cannot be converted"),
+    ],
+)
+def test_what_cannot_be_converted_is_one_sentence(converter, tmp_path, arrays, target, named):
+    given = {"adj_matrix": np.eye(2), "node_attr": np.eye(2), "node_label": np.arange(2)}
+    np.savez(tmp_path / "old.npz", **{**given, **arrays})
+    with pytest.raises(SystemExit, match=named):
+        converter.main([str(tmp_path / "old.npz"), str(tmp_path / target)])
 
 
 def test_planetoid_files_are_converted_with_missing_test_nodes(converter, tmp_path):

@@ -372,6 +372,18 @@ def test_pictures_colour_neighbours_by_their_labels_even_if_these_are_in_another
     assert whole["media"] != modality.preview(bare, range(3, 4))["media"]
 
 
+def test_up_to_21_classes_have_colours_of_their_own():
+    leaves = np.arange(1, 22)
+    ends = np.stack((np.zeros_like(leaves), leaves))
+    pictures = set()
+    for label in range(21):
+        labels = np.full(22, -1)
+        labels[0], labels[1] = label, 20 - label
+        raw = RawGraph("star", "star", 22, ends, attributes=np.eye(22), labels=labels)
+        pictures.add(Nodes().preview(Nodes().open(raw), range(1))["media"][0])
+    assert len(pictures) == 21
+
+
 def test_the_page_of_a_feature_shows_its_attributes_and_that_of_a_node_a_legend(run, graph_file):
     features = nonneg.load(run).embed(str(graph_file()))
     terms = features.provenance["feature_terms"]["attributes"]

@@ -30,6 +30,7 @@ import torch
 
 from benchmarks.emoji_words import COLOURS
 from nonneg import metrics
+from nonneg.codes import dense, unit_rows
 from nonneg.devices import choose_device
 from nonneg.modalities import Source
 from nonneg.models import Model, load
@@ -82,8 +83,7 @@ def two_word_queries(ids: set[str]) -> dict[tuple[str, str], set[str]]:
 
 
 def unit(codes: Any) -> torch.Tensor:
-    dense = torch.from_numpy(codes.toarray() if hasattr(codes, "toarray") else np.array(codes))
-    return torch.nn.functional.normalize(dense, dim=1)
+    return unit_rows(torch.tensor(dense(codes)))
 
 
 def measured(model: Model, some: Source, aside: Source, active: int) -> dict[str, float]:

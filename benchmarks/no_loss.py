@@ -22,7 +22,7 @@ import numpy.typing as npt
 import nonneg
 from benchmarks.hardware import described
 from nonneg import metrics
-from nonneg.evaluate import linear_probe, match_features, neighbour_hits, paired_difference
+from nonneg.evaluate import linear_probe, markdown_table, match_features, neighbour_hits, paired_difference
 from nonneg.features import Features
 from nonneg.modalities import Source
 from nonneg.models import Model
@@ -179,14 +179,13 @@ def table(out: Path, methods: list[str]) -> str:
         figures = json.loads(path.read_text())
         if figures["method"] in found:
             found[figures["method"]][figures["seed"]] = figures
-    lines = [f"| | {' | '.join(methods)} |", "|---|" + "---|" * len(methods)]
-    for key, title in ROWS.items():
-        cells = [_cell(found[method], found[methods[0]], key, method != methods[0]) for method in methods]
-        lines.append(f"| {title} | {' | '.join(cells)} |")
-    matched = [_matched(out, method, sorted(found[method])) for method in methods]
-    lines.append(f"| mean matched cosine over seeds | {' | '.join(matched)} |")
-    lines.append(f"| seeds | {' | '.join(str(len(found[method])) for method in methods)} |")
-    return "\n".join(lines)
+    rows = [
+        [title, *(_cell(found[method], found[methods[0]], key, method != methods[0]) for method in methods)]
+        for key, title in ROWS.items()
+    ]
+    rows.append(["mean matched cosine over seeds", *(_matched(out, each, sorted(found[each])) for each in methods)])
+    rows.append(["seeds", *(str(len(found[method])) for method in methods)])
+    return markdown_table(["", *methods], rows)
 
 
 def _cell(own: dict[int, dict[str, float]], first: dict[int, dict[str, float]], key: str, compare: bool) -> str:

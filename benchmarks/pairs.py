@@ -32,6 +32,7 @@ import torch
 from benchmarks.fashion import Task, attributes, task
 from benchmarks.hardware import described
 from nonneg import metrics
+from nonneg.codes import dense, unit_rows
 from nonneg.features import Features
 from nonneg.modalities import Source
 from nonneg.models import Model, load
@@ -150,7 +151,7 @@ def measured(model: Model, data: Opened, active: int) -> dict[str, float]:
 def recall(words: Features, pictures: Features, wanted: list[list[int]], k: int) -> float:
     """Return the mean over queries of the share of the wanted documents among the first k, as BEIR does."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    a, b = (torch.nn.functional.normalize(dense(each.codes).to(device), dim=1) for each in (words, pictures))
+    a, b = (unit_rows(torch.tensor(dense(each.codes), device=device)) for each in (words, pictures))
     shares: list[float] = []
     for start in range(0, len(a), _AT_ONCE):
         nearest = (a[start : start + _AT_ONCE] @ b.T).topk(k).indices.tolist()
@@ -159,15 +160,11 @@ def recall(words: Features, pictures: Features, wanted: list[list[int]], k: int)
     return float(np.mean(shares))
 
 
-def dense(codes: Any) -> torch.Tensor:
-    return torch.from_numpy(codes.toarray() if hasattr(codes, "toarray") else np.array(codes))
-
-
 def sparse(codes: Any, model: Model, active: int) -> Any:
     """Return rectified codes, and of others as many of the largest values as the rectified model has active."""
     if model.config.rectify != "none":
-        return dense(codes).numpy()
-    return NonNegative("top_k", active)(dense(codes)).numpy()
+        return dense(codes)
+    return NonNegative("top_k", active)(torch.tensor(dense(codes))).numpy()
 
 
 def run_one(given: argparse.Namespace, name: str, epochs: int) -> dict[str, Any]:

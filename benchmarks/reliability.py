@@ -31,6 +31,8 @@ KILLS = {
     "convert": 50,
     "bulk.convert_shards": 30,
     "index": 50,
+    "Index.add": 20,
+    "Index.delete": 20,
     "Features.save": 50,
     "export": 20,
 }
@@ -70,6 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for name, count in KILLS.items():
         parser.add_argument(f"--kills-{_option(name)}", type=int, default=count, metavar="COUNT")
+    parser.add_argument("--each-change", action="store_true", help="kill once before each change on disk instead")
     parser.add_argument("--flips", type=int, default=300)
     parser.add_argument(
         "--quick", action="store_true", help="damage only what is made and used in a fraction of a second"
@@ -110,9 +113,13 @@ def _killed(name: str, arguments: argparse.Namespace, root: Path) -> kills.Count
         "bulk.convert_shards": lambda: more_victims.Sharding(root),
         "convert": lambda: victims.Conversion(root),
         "index": lambda: victims.Indexing(root),
+        "Index.add": lambda: victims.Changing(root, name),
+        "Index.delete": lambda: victims.Changing(root, name),
         "Features.save": victims.Saving,
         "export": lambda: victims.Exporting(root),
     }
+    if arguments.each_change:
+        return _told(kills.hunt_each_change(makers[name](), root))
     return _told(kills.hunt(makers[name](), count, arguments.seed, root))
 
 

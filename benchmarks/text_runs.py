@@ -16,7 +16,7 @@ import nonneg
 from benchmarks import text_peers
 from benchmarks.text_data import TASKS, Rated, captions, divided, parted, rated
 from nonneg import metrics
-from nonneg.codes import unit_rows
+from nonneg.codes import dense, unit_rows
 from nonneg.convert import NonNegativeEmbedding
 from nonneg.devices import choose_device
 from nonneg.evaluate import clustering, linear_probe
@@ -134,7 +134,7 @@ def _rotated(features: Features) -> Features:
     """
     if features.is_sparse or features.shape[1] <= _RANK:
         return features
-    rows = unit_rows(_dense(features.codes))
+    rows = unit_rows(dense(features.codes))
     drawn = np.random.default_rng(0).standard_normal((_RANK, len(rows)))
     rotated = rows @ np.linalg.qr((drawn @ rows).T)[0]
     is_exact = np.allclose(np.linalg.norm(rotated, axis=1), 1, atol=1e-3)
@@ -162,7 +162,7 @@ def made_sparse(known: dict[Any, Features], tested: dict[Any, Features], active:
     """Return the figures of CL made sparse afterwards: by top-k, and by TopK autoencoders on either layer."""
     figures: dict[str, float] = {}
     for name, layer in (("topk", "projector"), ("auto", "projector"), ("autoencoder", "encoder")):
-        rows = [unit_rows(_dense(each[layer].codes)).astype(np.float32) for each in (known, tested)]
+        rows = [unit_rows(dense(each[layer].codes)).astype(np.float32) for each in (known, tested)]
         if name == "topk":
             codes = [sp.csr_array(top_k(torch.from_numpy(some), active).numpy()) for some in rows]
         else:
@@ -173,10 +173,6 @@ def made_sparse(known: dict[Any, Features], tested: dict[Any, Features], active:
         found = {"probe": linear_probe(a, b).accuracy, "precision": metrics.precision_at_k(b.codes, b.labels, k=10)}
         figures |= {f"{key}_{name}": value for key, value in (found | readable(b)).items()}
     return figures
-
-
-def _dense(codes: Any) -> Any:
-    return np.asarray(codes.toarray() if sp.issparse(codes) else codes, np.float32)
 
 
 def _stored(codes: Any) -> Any:
@@ -228,7 +224,7 @@ def caption_run(task: dict[str, Any], data: Path, seen: int, limit: int) -> dict
         pairs = Rated(*(column[: limit or None] for column in pairs))
         both = [model.embed(texts, "both", media=False, device=device) for texts in (pairs.first, pairs.second)]
         for layer in ("encoder", "projector"):
-            x, y = (unit_rows(_dense(each[layer].codes)) for each in both)
+            x, y = (unit_rows(dense(each[layer].codes)) for each in both)
             figures[f"{name}_{layer}"] = float(spearmanr((x * y).sum(1), pairs.scores).statistic)
     for layer in ("encoder", "projector"):
         figures[f"sts_{layer}"] = float(np.mean([figures[f"{name}_{layer}"] for name in TASKS]))

@@ -2,11 +2,12 @@
 
 import json
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.text_data import SETS, TASKS
+from nonneg.evaluate import markdown_table
 
 _LEAST_EXCESS, _LEAST_LIVE, _LEAST_SPARSITY = 0.25, 0.95, 0.9
 _FIGURES = {"probe": "probe", "precision": "precision@10", "clusters": "k-means accuracy"}
@@ -74,13 +75,8 @@ def tables(out: Path) -> str:
     return "\n\n".join(text for text in found if text)
 
 
-def _row(cells: Iterable[Any]) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
-
-
-def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    head = list(head)
-    return "\n".join([_row(head), "|" + "---|" * len(head), *map(_row, rows)])
+def _table(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    return markdown_table(head, (map(str, row) for row in rows))
 
 
 def _search_table(out: Path, part: str) -> str:

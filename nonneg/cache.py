@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from rich.console import Console
 
 from nonneg.errors import InputError
 from nonneg.locks import lock
+from nonneg.progress import print_line
 
 ANOTHER_PLACE = "choose another folder for it with the environment variable NONNEG_CACHE"
 _LOCK = ".lock"
@@ -52,7 +52,7 @@ def locked(folder: Path, show_progress: bool) -> Iterator[None]:
         with writing(folder):
             if not lock(file, wait=False):
                 if show_progress:
-                    Console(stderr=True).print(f"waiting for another process that writes to the cache {folder}")
+                    print_line(f"waiting for another process that writes to the cache {folder}")
                 lock(file)
         yield
 

@@ -1,4 +1,6 @@
-"""Lengths, unit rows and active entries of codes, for NumPy, SciPy and torch: the only definitions in the package.
+"""Lengths, unit rows and active entries of codes, for NumPy, SciPy and torch.
+
+Where gradients are needed, as in `losses`, rows are scaled by functions of their own.
 
 This module does not import torch, so that opening features stays fast: anything that is neither NumPy nor SciPy is
 treated as a tensor.
@@ -82,6 +84,25 @@ def active_units(codes: Any) -> sp.csr_array:
         units = units.copy()
         units.eliminate_zeros()
     return units
+
+
+def dense(codes: Any) -> Any:
+    """Return a SciPy matrix as an array, and anything else as it is."""
+    return codes.toarray() if sp.issparse(codes) else codes
+
+
+def canonical(codes: Any, zeros: bool = True) -> Any:
+    """Return a CSR matrix with sorted entries, none of them repeated: the same one, or a copy if it must change.
+
+    Without `zeros`, stored zeros are removed, too.
+    """
+    if codes.has_canonical_format and (zeros or codes.data.all()):
+        return codes
+    codes = codes.copy()
+    codes.sum_duplicates()
+    if not zeros:
+        codes.eliminate_zeros()
+    return codes
 
 
 def _entry_rows(csr: sp.csr_array) -> npt.NDArray[np.int64]:

@@ -32,18 +32,21 @@ def is_labelled(values: Any) -> npt.NDArray[np.bool_]:
     return _parse(values)[1]
 
 
-def label_numbers(values: Any, name: str = "labels") -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
+def label_numbers(
+    values: Any, name: str = "labels", required: bool = True
+) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
     """Number the labels from 0 in sorted order; unlabelled samples get -1.
 
     Args:
         values: one label per sample: whole numbers or words, in a list, an array or a column of a table.
         name: the argument or file that error messages name.
+        required: whether at least one sample must have a label.
 
     Returns:
         The numbers `(samples,)` and the label that each number stands for.
 
     Raises:
-        InputError: if no sample is labelled, or a label is a number with a fraction.
+        InputError: if no sample is labelled although one is required, or a label is a number with a fraction.
 
     Example:
         >>> label_numbers(["10", "9", "-1", "", "9"])
@@ -51,7 +54,7 @@ def label_numbers(values: Any, name: str = "labels") -> tuple[npt.NDArray[np.int
     """
     parsed, labelled = _parse(values, name)
     known = parsed[labelled]
-    if not len(known):
+    if required and not len(known):
         raise InputError(f"{name} holds no label, expected at least one labelled sample")
     if known.dtype.kind == "f":
         uneven = known[(known >= 2.0**63) | (known != np.round(known))]

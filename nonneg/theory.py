@@ -18,6 +18,9 @@ from nonneg import losses, metrics
 from nonneg.errors import InputError
 from nonneg.rectify import NonNegative
 
+# Random starts of the exact optimisation; steps and pairs per step of training.
+_STARTS, _STEPS, _PAIRS = 20, 1500, 512
+
 
 @dataclass(frozen=True)
 class Population:
@@ -234,7 +237,8 @@ def uniqueness(population: Population, seed: int) -> Check:
     """Check theorem 4: every non-negative solution is φ, up to the order of its features."""
     solutions = _solutions(population, seed, non_negative=True)
     agreement = min(_agreements([population.optimum, *solutions]), default=-1.0)
-    detail = f"{len(solutions)} of 20 random starts reach the optimum, {20 - len(solutions)} stop in a local one"
+    reached = len(solutions)
+    detail = f"{reached} of {_STARTS} random starts reach the optimum, {_STARTS - reached} stop in a local one"
     residual = 1 - agreement if len(solutions) > 1 else float("inf")
     return Check("NCL is unique: independent optima agree, 1 − cosine", residual, 1e-3, detail)
 
@@ -245,10 +249,10 @@ def disagreement(population: Population, seed: int) -> Check:
 
 
 def disagreement_of(solutions: list[Tensor]) -> Check:
-    """Check that solutions of equal loss, out of 20 random starts, disagree with each other."""
-    # The median over pairs: with two classes a rotation has one angle, and 2 of 20 may be close by chance.
+    """Check that solutions of equal loss, out of several random starts, disagree with each other."""
+    # The median over pairs: with two classes a rotation has one angle, and two may be close by chance.
     agreement = statistics.median(_agreements(solutions)) if len(solutions) > 1 else 1.0
-    detail = f"{len(solutions)} of 20 random starts reach the optimum; the residual is the median over pairs"
+    detail = f"{len(solutions)} of {_STARTS} random starts reach the optimum; the residual is the median over pairs"
     return Check("CL is not: its optima have the same loss and disagree: cosine", agreement, 0.999, detail)
 
 
@@ -299,16 +303,16 @@ def training(population: Population, seed: int, starts: int = 5) -> Check:
     return Check("training on sampled pairs reaches φ: relative gap of the loss, 1 − cosine", residual, 1e-3, detail)
 
 
-def _trained(population: Population, seed: int, steps: int = 1500, batch: int = 512) -> Tensor:
+def _trained(population: Population, seed: int) -> Tensor:
     """Train a table of `(samples, classes)` features with the loss and the rectifier of this package, and return it."""
     generator = torch.Generator().manual_seed(seed)
     table = (0.3 * torch.rand(population.optimum.shape, generator=generator, dtype=torch.float64)).requires_grad_()
     rectify = NonNegative("rep_relu")
     # Plain SGD: the steps of Adam do not shrink with the gradient and push entries far below 0, where they stay.
     optimiser = torch.optim.SGD([table], lr=1.0)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
-    for _ in range(steps):
-        first, second = population.pairs(batch, generator)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, _STEPS)
+    for _ in range(_STEPS):
+        first, second = population.pairs(_PAIRS, generator)
         f = rectify(table)
         loss = losses.spectral(f[first], f[second])
         optimiser.zero_grad()
@@ -333,7 +337,7 @@ def matrix_factorisation(population: Population, seed: int, starts: int = 5) -> 
     return Check("a classical NMF solver on Ā reaches the same loss: relative gap", min(gaps), 1e-3, detail)
 
 
-def _solutions(population: Population, seed: int, non_negative: bool, starts: int = 20) -> list[Tensor]:
+def _solutions(population: Population, seed: int, non_negative: bool) -> list[Tensor]:
     """Minimise the loss from random starts and return the solutions within 1e-6 of the smallest loss."""
     width = population.optimum.shape
     rng = np.random.default_rng(seed)
@@ -347,7 +351,7 @@ def _solutions(population: Population, seed: int, non_negative: bool, starts: in
         return loss.item(), f.grad.flatten().numpy()
 
     found = []
-    for _ in range(starts):
+    for _ in range(_STARTS):
         start = rng.random(population.optimum.numel()) if non_negative else rng.normal(size=population.optimum.numel())
         options = {"maxiter": 5000, "maxfun": 20_000, "ftol": 1e-16, "gtol": 1e-11}
         end = minimize(loss_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)

@@ -16,6 +16,7 @@ _BOUNDS = {
     "greater_than": "more than {gt}",
     "less_than_equal": "at most {le}",
     "less_than": "less than {lt}",
+    "too_short": "{min_length} or more values",
 }
 _TYPES = {
     "finite_number": "a finite number",

@@ -1,7 +1,10 @@
+import os
 import signal
+import subprocess
 import sys
 import warnings
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import torch
@@ -45,6 +48,21 @@ def command(monkeypatch, capsys):
         except SystemExit as stop:
             code = int(stop.code or 0)
         return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def torchrun():
+    """Run a script, or `-m` and a module, in several processes, or in one of its own without torchrun."""
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
+
+    def run(*command, processes=2, succeeds=True) -> subprocess.CompletedProcess[str]:
+        command = (sys.executable, *(launcher if processes == 2 else ()), *map(str, command))
+        done = subprocess.run(command, capture_output=True, text=True, timeout=250, env=environment)
+        assert (done.returncode == 0) == succeeds, done.stdout + done.stderr
+        return done
 
     return run
 

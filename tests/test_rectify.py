@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from nonneg.rectify import CONTROLS, KINDS, WITH_SHARE, NonNegative, Standardise, folded, rep_relu
+from nonneg.rectify import CONTROLS, KINDS, WITH_SHARE, NonNegative, Standardise, calibrate, folded, rep_relu
 
 NON_NEGATIVE = [kind for kind in KINDS if kind not in CONTROLS]
 
@@ -210,16 +210,40 @@ def test_thresholds_are_saved_and_a_share_is_part_of_the_saved_kind():
         NonNegative("relu", share=0.2, features=8).load_state_dict(trained.state_dict())
 
 
-def test_compiled_and_exported_ends_equal_the_module():
-    end = nn.Sequential(nn.Linear(5, 8), Standardise(8), NonNegative("relu", share=0.1, features=8))
+@pytest.mark.parametrize("kind", WITH_SHARE)
+def test_compiled_and_exported_ends_equal_the_module(kind):
+    end = nn.Sequential(nn.Linear(5, 8), Standardise(8), NonNegative(kind, share=0.1, features=8))
     twin = copy.deepcopy(end)
     compiled = torch.compile(twin, backend="aot_eager")
     for seed in range(5):
         x = torch.randn(32, 5, generator=torch.Generator().manual_seed(seed))
-        torch.testing.assert_close(compiled(x), end(x))
+        both = compiled(x), end(x)
+        torch.testing.assert_close(*both)
+        for output in both:
+            output.sum().backward()  # with the thresholds of the forward pass, which have moved since
+        torch.testing.assert_close(twin[0].weight.grad, end[0].weight.grad)
     torch.testing.assert_close(twin[2].threshold, end[2].threshold)
     exported = torch.export.export(end.eval(), (x,)).module()
     torch.testing.assert_close(exported(x), end(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_compiling_keeps_the_running_statistics(dtype):
+    standardise = Standardise(3).to(dtype)
+    twin = copy.deepcopy(standardise)
+    compiled = torch.compile(twin, backend="aot_eager")
+    for seed in range(2):
+        x = torch.randn(16, 3, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+        compiled(x), standardise(x)
+    torch.testing.assert_close(twin.state_dict(), standardise.state_dict())
+
+
+@pytest.mark.parametrize("samples", [2, 9, 100])
+def test_after_calibration_every_feature_is_active_on_at_least_one_sample(samples):
+    standardise, rectifier = Standardise(4), NonNegative("relu", share=0.001, features=4)
+    z = torch.randn(samples, 4, generator=torch.Generator().manual_seed(0))
+    calibrate(standardise, rectifier, z)
+    assert (rectifier.eval()(standardise.eval()(z)) > 0).sum(0).tolist() == [1] * 4
 
 
 @pytest.mark.parametrize(

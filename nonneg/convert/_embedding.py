@@ -23,7 +23,7 @@ from nonneg.convert._store import Description, Format
 from nonneg.devices import choose_device
 from nonneg.errors import InputError
 from nonneg.features import frame_of
-from nonneg.labels import UNLABELLED, is_labelled, label_numbers
+from nonneg.labels import label_numbers
 from nonneg.tables import as_column
 
 _SCORED = 5_000  # maximum number of rows that `score` compares
@@ -218,6 +218,4 @@ def _numbered(values: Any, rows: int, name: str) -> Tensor:
     """The number of each sample's group; -1 for none."""
     if np.shape(values) != (rows,):
         raise InputError(f"{name} has shape {np.shape(values)}, expected one value for each of the {rows} samples")
-    if not is_labelled(values).any():
-        return torch.full((rows,), UNLABELLED)
-    return torch.from_numpy(label_numbers(values, name)[0])
+    return torch.from_numpy(label_numbers(values, name, required=False)[0])

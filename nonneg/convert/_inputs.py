@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from rich.console import Console
 
 from nonneg.convert._rows import Rows, have_one_direction
 from nonneg.convert._text_vectors import SentenceModel
 from nonneg.errors import InputError
 from nonneg.labels import label_numbers
 from nonneg.modalities.images import open_source
-from nonneg.progress import progress_bar
+from nonneg.progress import print_line, progress_bar
 from nonneg.tables import ids_within, open_vectors, read_column, split_name
 
 _BLOCK = 16_384
@@ -166,13 +165,9 @@ def _checked(given: str, vectors: Any) -> Any:
     constant = np.flatnonzero(least == most)
     if len(constant):
         some = ", ".join(map(str, constant[:5])) + (", …" if len(constant) > 5 else "")
-        warn(f"{given}: {len(constant)} of {vectors.shape[1]} columns are constant ({some}) and carry no information")
+        found = f"{len(constant)} of {vectors.shape[1]} columns are constant ({some}) and carry no information"
+        print_line(f"{given}: {found}", "yellow")
     return vectors
-
-
-def warn(text: str) -> None:
-    """Print a warning on standard error, with file names exactly as they are."""
-    Console(stderr=True).print(text, style="yellow", soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
 def _check_rows(given: str, is_good: Any, start: int, found: str, expected: str) -> None:

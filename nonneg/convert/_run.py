@@ -20,7 +20,7 @@ from nonneg.convert._classifier import NonNegativeClassifier
 from nonneg.convert._config import checked_config
 from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._fit import Fit, memory_errors_as_input_errors
-from nonneg.convert._inputs import Inputs, open_inputs, warn
+from nonneg.convert._inputs import Inputs, open_inputs
 from nonneg.convert._store import as_json
 from nonneg.convert._text_vectors import SentenceModel
 from nonneg.devices import choose_device
@@ -29,7 +29,7 @@ from nonneg.errors import InputError
 from nonneg.features import Features, check_writable, is_features
 from nonneg.labels import UNLABELLED
 from nonneg.naming import NamingTask, save_suggestions
-from nonneg.progress import progress_bar
+from nonneg.progress import print_line, progress_bar
 from nonneg.runs import RunFolder, RunFormat
 from nonneg.tables import split_name
 
@@ -108,23 +108,14 @@ def convert_file(
         embedding.finish(fit)
         kept = embedding.score(given.vectors)
         embedded = _embedded(embedding, given, vectors, out, sentence_model)
-        named = _save_named(embedded, features, overwrite, namer, progress and given.texts is not None)
+        embedded.save(features, overwrite=overwrite)
+        named = embedded.with_suggestions(save_suggestions(embedded, features, namer=namer, progress=progress))
         if classify:
             _classify(embedding, given, named).save_pretrained(out / _CLASSIFIER)
         embedding.save_pretrained(run.model, {"neighbours kept of 10": kept})  # last: this completes the run
         with os_errors_as_input_errors(out):
             (out / _CHECKPOINT).unlink(missing_ok=True)
     return Converted(out, features, embedding, kept)
-
-
-def _save_named(
-    embedded: Features, folder: Path, overwrite: bool, namer: Callable[[NamingTask], str] | None, progress: bool
-) -> Features:
-    """Save the features, and the names that their texts suggest; return the features with these names."""
-    embedded.save(folder, overwrite=overwrite)
-    with progress_bar(progress) as bar:
-        bar.add_task("naming", total=None)
-        return embedded.with_suggestions(save_suggestions(embedded, folder, namer=namer))
 
 
 def _check_labels_given(labels: str | None, **uses: bool) -> None:
@@ -183,7 +174,7 @@ def _resume(run: RunFolder, fit: Fit) -> list[Tensor]:
         losses = list(state.pop("losses").to(fit.device))
         fit.resume(state)
     elif content:
-        warn(f"{path} is damaged: the fit starts over")
+        print_line(f"{path} is damaged: the fit starts over", "yellow")
     run.truncate_log(fit.done)
     run.record_resumption(fit.done, fit.device)
     return losses

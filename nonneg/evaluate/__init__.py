@@ -28,8 +28,8 @@ from nonneg.evaluate._subject import (
     split_features,
     split_rows,
 )
-from nonneg.evaluate._table import markdown_table, rich_table
 from nonneg.features import Suggestion
+from nonneg.layout import markdown_table, rich_table
 from nonneg.naming import suggest_names
 
 __all__ = [

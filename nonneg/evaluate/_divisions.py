@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 
+from nonneg.codes import unit_rows
 from nonneg.devices import choose_device
 from nonneg.errors import InputError
 from nonneg.evaluate._logistic import Logistic, fit_problems
@@ -83,7 +83,7 @@ def published_split(features: Features, split: npt.NDArray[np.int64]) -> SplitPr
 
 def _probes(features: Features, divisions: list[tuple[Rows, ...]]) -> SplitProbes:
     x, y = labelled(features, choose_device())
-    x, (known, y) = F.normalize(x, dim=1).double(), torch.unique(y, return_inverse=True)
+    x, (known, y) = unit_rows(x), torch.unique(y, return_inverse=True)
     side_by_side = max(1, _BYTES // (8 * len(divisions[0][0]) * x.shape[1]))
     found = [
         _best(x, y, len(known), divisions[first : first + side_by_side])

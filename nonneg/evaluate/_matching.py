@@ -14,8 +14,8 @@ from rich.text import Text
 from nonneg import metrics
 from nonneg.errors import InputError
 from nonneg.evaluate._measurement import finite_or_none
-from nonneg.evaluate._table import rich_table
 from nonneg.features import Features
+from nonneg.layout import rich_table
 
 Array = npt.NDArray[Any]
 _SHOWN = 5  # most and least stable features in a table

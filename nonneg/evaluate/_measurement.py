@@ -18,7 +18,8 @@ from rich.table import Table
 from nonneg.durable import check_place, write_atomically
 from nonneg.errors import InputError
 from nonneg.evaluate._statistics import Difference, bootstrap_interval, paired_difference
-from nonneg.evaluate._table import markdown_table, rich_table
+from nonneg.extras import import_extra
+from nonneg.layout import markdown_table, rich_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,14 +150,17 @@ class Measurement:
         return [one.figures[row].value for one in self.columns[column] if row in one.figures]
 
     def difference(self, row: Row, first: str, second: str) -> Difference | None:
-        """Compare two columns: over at least two seeds that both have, else over the same test samples."""
+        """Compare two columns on the same test samples: over at least two seeds that both have, else over samples."""
         first_runs, second_runs = (
             [one for one in self.columns[name] if row in one.figures] for name in (first, second)
         )
-        values = [{one.seed: one.figures[row].value for one in column} for column in (first_runs, second_runs)]
-        shared = [seed for seed in values[0] if seed in values[1] and seed is not None]
+        values = [
+            {(one.seed, one.samples): one.figures[row].value for one in column if one.seed is not None}
+            for column in (first_runs, second_runs)
+        ]
+        shared = [key for key in values[0] if key in values[1]]
         if len(shared) > 1:
-            return paired_difference([values[0][s] for s in shared], [values[1][s] for s in shared], "seeds")
+            return paired_difference([values[0][key] for key in shared], [values[1][key] for key in shared], "seeds")
         if len(first_runs) == 1 == len(second_runs) and first_runs[0].samples == second_runs[0].samples:
             a, b = first_runs[0].figures[row].samples, second_runs[0].figures[row].samples
             if a is not None and b is not None and len(a) == len(b):
@@ -185,13 +189,8 @@ class Measurement:
 
     def to_frame(self) -> "pd.DataFrame":
         """Return a data frame with one row per column, seed, layer and figure; needs pandas."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise InputError(
-                "to_frame needs pandas, which is not installed; to_dict() returns the same data"
-            ) from error
-        return pd.DataFrame(self._lines())
+        frame: pd.DataFrame = import_extra("pandas", "Measurement.to_frame", extra="frames").DataFrame(self._lines())
+        return frame
 
     def markdown(self) -> str:
         """Return the table in Markdown, with notes below it."""

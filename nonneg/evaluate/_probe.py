@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from nonneg.codes import dense
 from nonneg.devices import choose_device
 from nonneg.errors import InputError
 from nonneg.evaluate._logistic import Logistic, fit_logistic, fit_strengths
@@ -106,9 +107,9 @@ def labelled(features: Features, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return the codes in float64 and the labels of the labelled samples."""
     labels = np.asarray(features.labels)
     known = is_labelled(labels)
-    codes = features.codes[known]
-    dense = codes.toarray() if features.is_sparse else codes
-    return torch.from_numpy(dense).to(device, torch.float64), torch.from_numpy(labels[known]).to(device)
+    return torch.from_numpy(dense(features.codes[known])).to(device, torch.float64), torch.from_numpy(labels[known]).to(
+        device
+    )
 
 
 def labels_as_in(train: Features, test: Features, y: Tensor) -> Tensor:

@@ -189,8 +189,18 @@ class FeatureTerms(Answer):
     terms: tuple[Term, ...]
 
 
+class Partner(Answer):
+    """The feature of the other set with which a feature is matched, and their cosine over the samples."""
+
+    feature: int
+    cosine: float
+
+
 class FeaturePage(Answer):
-    """Everything about one feature. `labelled` counts its active samples that have a label."""
+    """Everything about one feature. `labelled` counts its active samples that have a label.
+
+    `partner` is None if there is none, or if the two sets have not been compared yet.
+    """
 
     row: FeatureRow
     histogram: Histogram
@@ -205,6 +215,7 @@ class FeaturePage(Answer):
     name_score: NameScore | None
     figures: tuple[FeatureFigure, ...]
     terms: tuple[FeatureTerms, ...]
+    partner: Partner | None
 
 
 class Part(Answer):
@@ -343,15 +354,14 @@ class Figures(Answer):
     """Statistics of a set that take seconds to compute.
 
     `consistency` is the mean class consistency of features with at least 10 active samples and `chance` its value
-    under shuffled labels; both are None without labels. `sepin` is SEPIN@k for each k in `sepin_k`, estimated on
-    `sepin_samples` samples, each serving as its own second view.
+    under shuffled labels; both are None without labels. `sepin` is SEPIN@k for each k in `sepin_k`, with each sample
+    serving as its own second view.
     """
 
     consistency: float | None
     chance: float | None
     sepin_k: tuple[int, ...]
     sepin: tuple[float, ...]
-    sepin_samples: int
 
 
 class Pair(Answer):

@@ -7,11 +7,13 @@ import re
 from importlib.resources.abc import Traversable
 from typing import Any
 
+from nonneg.features import data_uri
+
 _IMPORT = re.compile(r'^import\s*\{([^}]*)\}\s*from\s*"\./(\w+)\.js";\n', re.M)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const) (\w+))", re.M)
 
 
-def single_page(page: str, static: Traversable, data: dict[str, Any], media: dict[str, bytes], kind: str) -> str:
+def single_page(page: str, static: Traversable, data: dict[str, Any], media: dict[str, bytes]) -> str:
     """Return a page that holds everything it needs.
 
     Args:
@@ -19,13 +21,12 @@ def single_page(page: str, static: Traversable, data: dict[str, Any], media: dic
         static: the folder of those files.
         data: answers by their names.
         media: encoded images by set and row, as in `0/17`.
-        kind: the content type of the images.
     """
     script = _script(static, "app")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # Only this one script may run, and nothing may be loaded from anywhere.
     policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:"
-    pictures = {name: f"data:{kind};base64,{base64.b64encode(each).decode()}" for name, each in media.items()}
+    pictures = {name: data_uri(each) for name, each in media.items()}
     content = json.dumps({"data": data, "media": pictures}, ensure_ascii=False, separators=(",", ":"))
     styles = (static / "style.css").read_text("utf-8")
     icon = base64.b64encode((static / "icon.svg").read_bytes()).decode()

@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nonneg.errors import InputError
 from nonneg.explorer import _answers as answers
 from nonneg.explorer import _requests as requests
-from nonneg.explorer._comparison import comparison, matched
+from nonneg.explorer._comparison import comparison, matched, partner_of
 from nonneg.explorer._families import families, family_name
 from nonneg.explorer._feature_page import feature_page
 from nonneg.explorer._feature_set import FeatureSet
@@ -19,6 +20,9 @@ from nonneg.explorer._name_score import name_score
 from nonneg.explorer._overview import figures, overview
 from nonneg.explorer._sample_page import encoded, sample_page, search_result
 from nonneg.search import Encoder, word_marks
+
+if TYPE_CHECKING:
+    from nonneg.evaluate import Matching
 
 STRIP = 9
 
@@ -41,7 +45,8 @@ class Explorer:
         if not 1 <= len(sets) <= 2:
             raise InputError(f"{len(sets)} sets of features are given, expected one or two")
         self.sets = tuple(sets)
-        self._figures, self._matched = cache(figures), cache(matched)
+        self._figures = cache(figures)
+        self._matching: Matching | None = None  # of the two sets, after somebody has compared them
         self._mapping = threading.Lock()  # a map takes seconds, and one is enough
         self._grouping = threading.Lock()  # takes hundreds of megabytes
         self._families = lru_cache(4)(_families)
@@ -94,7 +99,8 @@ class Explorer:
         return answers.Strip(feature=feature, strongest=strongest, spread=spread)
 
     def feature(self, number: int, feature: int) -> answers.FeaturePage:
-        return feature_page(self._set(number, feature), feature)
+        partner = None if self._matching is None else partner_of(self._matching, number, feature)
+        return feature_page(self._set(number, feature), feature, partner)
 
     def sample(self, number: int, row: int, off: Sequence[int] = ()) -> answers.SamplePage:
         features = self._set(number, *off, row=row)
@@ -146,7 +152,9 @@ class Explorer:
         if len(self.sets) < 2:
             raise InputError("one set of features is open, expected two to compare")
         first, second = self._set(0), self._set(1)
-        return comparison(self._matched(first, second), first, second)
+        if self._matching is None:
+            self._matching = matched(first, second)
+        return comparison(self._matching, first, second)
 
     def _set(self, number: int, *features: int, row: int = 0) -> FeatureSet:
         """Return a set with its current names, after checking that it contains these features and this row."""

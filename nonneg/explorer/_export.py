@@ -26,10 +26,9 @@ from nonneg.explorer._answers import Answer, SetOverview
 from nonneg.explorer._bundle import single_page
 from nonneg.explorer._explorer import STRIP, Explorer
 from nonneg.explorer._feature_set import FeatureSet
-from nonneg.explorer._media import content_type
 from nonneg.explorer._open import open_explorer
 from nonneg.explorer._server import STATIC
-from nonneg.features import Features
+from nonneg.features import Features, content_type
 from nonneg.progress import progress_bar
 
 _MAKER, _MARKER, _PAGE = "nonneg export", "export.json", "index.html"
@@ -136,8 +135,7 @@ def _page(folder: Path, selections: "Sequence[_Selection]") -> str:
         return page.replace('<base href="/">\n', _POLICY).replace("<html ", '<html data-mode="static" ')
     answers = {_name(path, folder / "data"): json.loads(path.read_text("utf-8")) for path in data}
     pictures = {_name(path, folder / "media"): path.read_bytes() for path in media}
-    kinds = {extension: kind for kind, extension in _EXTENSIONS.items()}
-    return single_page(page, STATIC, answers, pictures, kinds[selections[0].extension])
+    return single_page(page, STATIC, answers, pictures)
 
 
 def _name(path: Path, folder: Path) -> str:

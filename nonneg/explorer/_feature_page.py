@@ -9,6 +9,7 @@ from nonneg.explorer._answers import (
     FeatureTerms,
     Histogram,
     LabelShare,
+    Partner,
     Relation,
     Sample,
     Term,
@@ -23,8 +24,8 @@ _TYPICAL = 50  # strongest samples that define which features usually accompany 
 _BANDS = (("strong", 0.75, 1.0), ("medium", 0.5, 0.75), ("weak", 0.25, 0.5), ("weakest", 0.0, 0.25))
 
 
-def feature_page(features: FeatureSet, feature: int) -> FeaturePage:
-    """Return everything about one feature."""
+def feature_page(features: FeatureSet, feature: int, partner: Partner | None = None) -> FeaturePage:
+    """Return everything about one feature; `partner` is the feature of the other set that matches it, if known."""
     rows, values = features.column(feature)
     return FeaturePage(
         row=features.row(feature),
@@ -40,6 +41,7 @@ def feature_page(features: FeatureSet, feature: int) -> FeaturePage:
         name_score=name_score(features, feature, rows),
         figures=_figures(features, feature),
         terms=_terms(features, feature),
+        partner=partner,
     )
 
 

@@ -11,14 +11,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from nonneg.codes import unit_rows
+from nonneg.codes import dense, unit_rows
 from nonneg.errors import InputError
 from nonneg.explorer._answers import Caption, FeatureRow, Kind, Sample
 from nonneg.explorer._labels import label_counts
-from nonneg.explorer._media import content_type
 from nonneg.explorer._names import Names
 from nonneg.explorer._range import Range
-from nonneg.features import Features, SampleMap, Suggestion, codes_key, read_map, write_map, write_suggestions
+from nonneg.features import (
+    Features,
+    SampleMap,
+    Suggestion,
+    codes_key,
+    content_type,
+    read_map,
+    write_map,
+    write_suggestions,
+)
 from nonneg.naming import Reader, reader_of, suggest_names
 from nonneg.payload import Array
 from nonneg.search import Encoder
@@ -170,8 +178,7 @@ class FeatureSet:
             samples = sp.csr_array(columns.T) if self.features.is_sparse else columns.T
             products = np.empty((columns.shape[0],) * 2, np.float32)
             for start in range(0, len(products), _BLOCK):
-                found = columns[start : start + _BLOCK] @ samples
-                products[start : start + _BLOCK] = found.toarray() if self.features.is_sparse else found
+                products[start : start + _BLOCK] = dense(columns[start : start + _BLOCK] @ samples)
             return products
 
     @cached_property

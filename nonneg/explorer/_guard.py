@@ -82,8 +82,7 @@ class Guard:
         host = headers.get("host", "")
         if not self._is_own(host):
             return 421, "the request names another host, expected the address that was printed at the start"
-        is_page = method in _READING and not path.startswith(("/api", "/media"))
-        if not is_page and headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        if not is_page(method, path) and headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return 403, "the request comes from another site, expected one from this page"
         if method in _READING:
             return None
@@ -106,6 +105,11 @@ class Guard:
             return True
         # Another site can point its own host name at this server, but not a numeric address.
         return self.any_address and _is_address(name)
+
+
+def is_page(method: str, path: str) -> bool:
+    """Whether a request is for a page or a file of it, to which other sites may link, and not for data."""
+    return method in _READING and not path.startswith(("/api", "/media"))
 
 
 def _equal(presented: str | None, known: str) -> bool:

@@ -119,5 +119,4 @@ def figures(features: FeatureSet) -> Figures:
         chance=chance,
         sepin_k=tuple(k.tolist()),
         sepin=tuple(means.tolist()),
-        sepin_samples=len(rows),
     )

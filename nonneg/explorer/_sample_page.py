@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from nonneg.codes import active_units
+from nonneg.codes import active_units, dense
 from nonneg.explorer._answers import Encoded, Part, SamplePage, SearchResult
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._glass import GlassBox
@@ -23,8 +23,7 @@ def sample_page(
     query = unit.copy()
     query[list(off)] = 0
     text = features.features.text(row)
-    codes = features.features.codes[[row]]
-    values = (codes.toarray() if features.features.is_sparse else codes)[0]
+    values = dense(features.features.codes[[row]])[0]
     return SamplePage(
         sample=features.sample(row),
         text=None if text is None else text[:_TEXT],

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi.exception_handlers import http_exception_handler
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
@@ -18,8 +19,8 @@ from nonneg.errors import InputError
 from nonneg.explorer import _answers as answers
 from nonneg.explorer import _requests as requests
 from nonneg.explorer._explorer import Explorer
-from nonneg.explorer._guard import Guard
-from nonneg.explorer._media import content_type
+from nonneg.explorer._guard import Guard, is_page
+from nonneg.features import content_type
 
 STATIC = resources.files("nonneg.explorer") / "static"
 _THREADS = 4  # a request may need as much memory as the codes, and more threads are not faster
@@ -72,8 +73,17 @@ def _add_errors(app: FastAPI) -> None:
 
 
 def _add_pages(app: FastAPI) -> None:
+    answer = partial(FileResponse, str(STATIC / "index.html"), media_type="text/html")
+
     def page() -> FileResponse:
-        return FileResponse(str(STATIC / "index.html"), media_type="text/html")
+        return answer()
+
+    @app.exception_handler(404)
+    async def report_missing(request: Request, error: HTTPException) -> Response:
+        """Answer a mistyped address with the page, which says that there is no such page."""
+        if is_page(request.method, request.url.path) and not request.url.path.startswith("/static"):
+            return answer(status_code=404)
+        return await http_exception_handler(request, error)
 
     for path in _PAGES:
         app.add_api_route(path, page, include_in_schema=False)

@@ -6,6 +6,7 @@ from nonneg.features._features import Features
 from nonneg.features._find import find_features
 from nonneg.features._frames import frame_of
 from nonneg.features._load import journal, verify
+from nonneg.features._media import content_type, data_uri
 from nonneg.features._meta import check_writable, is_features, remove_leftovers
 from nonneg.features._names import NameJournal, Naming
 from nonneg.features._parts import Part, commit_parts, write_part
@@ -23,6 +24,8 @@ __all__ = [
     "check_writable",
     "codes_key",
     "commit_parts",
+    "content_type",
+    "data_uri",
     "find_features",
     "frame_of",
     "is_features",

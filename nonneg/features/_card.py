@@ -1,6 +1,5 @@
 """A feature's card: what one feature is about, also as HTML for notebooks."""
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nonneg.codes import EPSILON
+from nonneg.features._media import data_uri
 from nonneg.labels import is_labelled
 from nonneg.payload import Array
 
@@ -106,10 +106,8 @@ def _label_shares(features: "Features", rows: Array) -> dict[str, float]:
 
 def _sample_html(media: bytes | None, text: str | None, strength: float) -> str:
     if media is not None:
-        kind = "png" if media.startswith(b"\x89PNG") else "jpeg"
         style = "height:64px;margin:2px;image-rendering:pixelated"
-        source = f"data:image/{kind};base64,{base64.b64encode(media).decode()}"
-        return f'<img src="{source}" title="{strength:.3g}" style="{style}">'
+        return f'<img src="{data_uri(media)}" title="{strength:.3g}" style="{style}">'
     return "" if text is None else f"<p>{strength:.3g} {_escaped(text)}</p>"
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
+from nonneg.codes import canonical
 from nonneg.errors import InputError
 from nonneg.labels import UNLABELLED, is_labelled
 from nonneg.messages import one_line, valid_text
@@ -41,10 +42,7 @@ def _canonical(codes: Any) -> Any:
         codes.check_format(full_check=True)  # SciPy would read outside its arrays later
     except ValueError as error:
         raise InputError(f"codes are not a valid sparse matrix: {one_line(error)}") from error
-    if not codes.has_canonical_format or not codes.data.all():
-        codes = codes.copy()
-        codes.sum_duplicates()
-        codes.eliminate_zeros()
+    codes = canonical(codes, zeros=False)
     # Views can be made read-only without changing the caller's arrays.
     parts = (codes.data.view(), codes.indices.view(), codes.indptr.view())
     own = sp.csr_array(parts, shape=codes.shape, copy=False)

@@ -1,6 +1,7 @@
 """Names that people give to features, in an append-only journal next to the codes."""
 
 import json
+import unicodedata
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,6 +17,7 @@ from nonneg.locks import lock
 from nonneg.messages import escaped
 
 FILE = "names.jsonl"
+_BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # letters and a symbol that look like spaces
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,14 @@ def checked_names(names: Mapping[int, str]) -> dict[int, str]:
             raise InputError(
                 f"names: feature {feature} is named {name!r}, expected one line without control characters"
             )
+        if name and not _is_visible(name):
+            raise InputError(f"names: feature {feature} is named {name!a}, expected a visible character")
     return {int(feature): name for feature, name in names.items()}
+
+
+def _is_visible(name: str) -> bool:
+    """Whether a name has a letter, digit, sign or symbol, and not only spaces or invisible characters."""
+    return any(unicodedata.category(letter)[0] in "LNPS" and letter not in _BLANK for letter in name)
 
 
 def _parse(line: bytes) -> Naming | None:
@@ -133,9 +142,8 @@ def _parse(line: bytes) -> Naming | None:
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
     fits = type(naming.feature) is int and all(isinstance(v, str) for k, v in asdict(naming).items() if k != "feature")
+    if not fits:
+        return None
     # Files written before such names were rejected may hold them.
-    return (
-        replace(naming, name=escaped(naming.name), author=escaped(naming.author), time=escaped(naming.time))
-        if fits
-        else None
-    )
+    name, author, time = escaped(naming.name), escaped(naming.author), escaped(naming.time)
+    return replace(naming, name=name if _is_visible(name) else "", author=author, time=time)

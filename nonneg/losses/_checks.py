@@ -79,10 +79,12 @@ def check_labels(loss: str, labels: Tensor | None, z: Tensor, name: str = "label
     check_same_device(loss, z, **{name: labels})
 
 
-def check_related(loss: str, related: Tensor | None, z: Tensor) -> None:
-    """Check that there is one integer per row, or none at all."""
-    if related is not None:
-        check_labels(loss, related, z, "related")
+def checked_related(loss: str, related: Tensor | None, z: Tensor) -> Tensor | None:
+    """Return one integer per row, or None if none are given, in a dtype that processes can exchange."""
+    if related is None:
+        return None
+    check_labels(loss, related, z, "related")
+    return related.long()
 
 
 def check_weights(loss: str, **weights: float) -> None:

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nonneg.gathering import gather, mean_over_processes
-from nonneg.losses._checks import check_related, check_same_width, checked_batch, checked_temperature
+from nonneg.losses._checks import check_same_width, checked_batch, checked_related, checked_temperature
 from nonneg.losses._rows import full_precision, sum_over_rows, unit_rows, unrelated_partner_loss
 from nonneg.losses._triangle import LEAST_TEMPERATURE, triangle_loss
 
@@ -58,7 +58,7 @@ def info_nce(
     divisor = checked_temperature("info_nce", temperature, z1)
     if negatives is not None:
         check_same_width("info_nce", z1, negatives=negatives)
-    check_related("info_nce", related, z1)
+    related = checked_related("info_nce", related, z1)
     with full_precision(z1):
         # Gathered as (processes, view, pair, feature), laid out as all first views, then all second views.
         views = gather(torch.stack((z1, z2)), group).transpose(0, 1)
@@ -70,7 +70,7 @@ def info_nce(
             anchors = candidates if alone else units if group is None else units[own]  # all views need no copy
             if related is None:
                 return sum_over_rows(_partner_loss, (anchors, own, partner), (candidates, divisor), chunk_rows)
-            numbers = gather(related.long(), group).flatten().repeat(2)
+            numbers = gather(related, group).flatten().repeat(2)
             unrelated = (numbers.max() + 1).expand(len(candidates) - len(numbers))  # of a queue
             everyone = torch.cat((numbers, unrelated))
             rows = (anchors, partner, numbers[own])

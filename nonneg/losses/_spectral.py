@@ -5,7 +5,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from nonneg.gathering import gather, mean_over_processes, total
-from nonneg.losses._checks import check_related, checked_batch, working_dtype
+from nonneg.losses._checks import checked_batch, checked_related, working_dtype
 from nonneg.losses._rows import full_precision
 
 
@@ -32,7 +32,7 @@ def spectral(z1: Tensor, z2: Tensor, group: dist.ProcessGroup | None = None, rel
         tensor(-2.)
     """
     rank, processes, pairs = checked_batch("spectral", group, z1=z1, z2=z2)
-    check_related("spectral", related, z1)
+    related = checked_related("spectral", related, z1)
     with full_precision(z1):
         dtype = working_dtype(z1)
         a, b = z1.to(dtype), z2.to(dtype)

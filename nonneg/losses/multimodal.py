@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nonneg.gathering import gather, mean_over_processes
-from nonneg.losses._checks import check_related, checked_batch, checked_temperature, working_dtype
+from nonneg.losses._checks import checked_batch, checked_related, checked_temperature, working_dtype
 from nonneg.losses._rows import full_precision, sum_over_rows, unit_rows, unrelated_partner_loss
 from nonneg.losses._spectral import energy, unrelated_energy
 
@@ -45,7 +45,7 @@ def info_nce(
         tensor(0.0134)
     """
     rank, _, pairs = checked_batch("multimodal.info_nce", group, a=a, b=b)
-    check_related("multimodal.info_nce", related, a)
+    related = checked_related("multimodal.info_nce", related, a)
     temperature = checked_temperature("multimodal.info_nce", temperature, a)
     with full_precision(a):
         units_a, units_b = (unit_rows(gather(z, group).flatten(0, 1)) for z in (a, b))
@@ -87,7 +87,7 @@ def spectral(a: Tensor, b: Tensor, group: dist.ProcessGroup | None = None, relat
         tensor(-2.)
     """
     rank, processes, pairs = checked_batch("multimodal.spectral", group, a=a, b=b)
-    check_related("multimodal.spectral", related, a)
+    related = checked_related("multimodal.spectral", related, a)
     with full_precision(a):
         dtype = working_dtype(a)
         x, y = a.to(dtype), b.to(dtype)

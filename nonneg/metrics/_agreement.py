@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from nonneg.metrics._activity import live_features
-from nonneg.metrics._codes import as_csr, as_dense, check, for_products, on_gpu, unit_columns
+from nonneg.metrics._codes import check, unit_cosines, unit_pair
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def match(a: Any, b: Any, signed: bool = True) -> Match:
     if a.shape[0] != b.shape[0]:
         raise ValueError(f"match: a has {a.shape[0]} samples and b {b.shape[0]}, expected equal numbers")
     live_a, live_b = (live_features(z).nonzero().squeeze(1).cpu() for z in (a, b))
-    cosine = _cosines(a, b)[live_a][:, live_b]
+    cosine = unit_cosines(*unit_pair(a.T, b.T, "match"))[live_a][:, live_b]
     cosine = cosine if signed else cosine.abs()
     rows, columns = (torch.from_numpy(chosen) for chosen in linear_sum_assignment(cosine.cpu().numpy(), maximize=True))
     return Match(live_a[rows], live_b[columns], cosine[rows, columns])
@@ -125,15 +124,3 @@ def _jackknife(per_pair: Mapping[tuple[int, int], float], runs: int) -> float:
         return float("nan")
     without = [np.mean([value for pair, value in per_pair.items() if run not in pair]) for run in range(runs)]
     return float(np.sqrt((runs - 1) * np.var(without)))
-
-
-def _cosines(a: Any, b: Any) -> Tensor:
-    """Return the cosines `(features of a, features of b)` in float64."""
-    a, b = for_products(a, "match"), for_products(b, "match")
-    if sp.issparse(a) and sp.issparse(b):
-        x, y = unit_columns(as_csr(a, "match")), unit_columns(as_csr(b, "match"))
-        return torch.from_numpy((x.T @ y).toarray())
-    x, y = as_dense(a, "match"), as_dense(b, "match")
-    device = x.device if on_gpu(x) else y.device
-    cosines: Tensor = unit_columns(x.to(device).double()).T @ unit_columns(y.to(device).double())
-    return cosines

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from nonneg.codes import active, unit_rows
+from nonneg.codes import active, canonical, dense, unit_rows
 from nonneg.labels import label_numbers
 
 _DENSE = 0.1
@@ -17,17 +17,16 @@ _NON_FINITE = "{}: z holds NaN or infinite values, expected finite ones"
 def as_dense(z: Any, metric: str) -> Tensor:
     """Return a finite `(samples, features)` tensor in float32 or better."""
     check(z, metric)
-    if sp.issparse(z):
-        z = z.toarray()
+    z = dense(z)
     if isinstance(z, np.ndarray):
         # torch accepts no read-only memory (a memory map), negative strides or foreign dtypes: those are copied.
         z = z.astype(np.float64 if z.dtype.char == "g" else z.dtype.newbyteorder("="), copy=False)
         z = torch.from_numpy(z if z.flags.writeable and z.flags.c_contiguous else z.copy())
     z = z.detach().cpu() if z.device.type == "mps" else z.detach()  # MPS has no float64
-    dense: Tensor = z.to(torch.promote_types(z.dtype, torch.float32))
-    if not bool(dense.isfinite().all()):
+    tensor: Tensor = z.to(torch.promote_types(z.dtype, torch.float32))
+    if not bool(tensor.isfinite().all()):
         raise ValueError(_NON_FINITE.format(metric))
-    return dense
+    return tensor
 
 
 def as_csr(z: Any, metric: str) -> sp.csr_array:
@@ -41,10 +40,7 @@ def as_csr(z: Any, metric: str) -> sp.csr_array:
 def canonical_csr(z: Any, metric: str) -> sp.csr_array:
     """Return `as_csr` in the dtypes of the input, without a copy where possible: do not write to it."""
     check(z, metric)
-    csr = sp.csr_array(z if sp.issparse(z) else as_dense(z, metric).numpy())
-    if not csr.has_canonical_format:
-        csr = csr.copy()
-        csr.sum_duplicates()
+    csr = canonical(sp.csr_array(z if sp.issparse(z) else as_dense(z, metric).numpy()))
     if not np.isfinite(csr.data).all():
         raise ValueError(_NON_FINITE.format(metric))
     return csr
@@ -55,13 +51,33 @@ def for_products(z: Any, metric: str) -> Any:
     check(z, metric)
     if sp.issparse(z) or on_gpu(z):
         return z
-    dense = as_dense(z, metric)
-    return canonical_csr(dense, metric) if int(dense.count_nonzero()) < _DENSE * dense.numel() else dense
+    tensor = as_dense(z, metric)
+    return canonical_csr(tensor, metric) if int(tensor.count_nonzero()) < _DENSE * tensor.numel() else tensor
 
 
 def unit_codes(z: Any, metric: str) -> Any:
     """Return the rows scaled to length 1 in float64, as CSR if `z` is sparse, otherwise as a tensor."""
     return unit_rows(as_csr(z, metric) if sp.issparse(z) else as_dense(z, metric).double())
+
+
+def unit_tensors(a: Any, b: Any, metric: str) -> tuple[Tensor, Tensor]:
+    """Return the rows of both scaled to length 1, in float64 and on one device: a GPU if either is on one."""
+    x, y = as_dense(a, metric), as_dense(b, metric)
+    device = x.device if on_gpu(x) else y.device
+    return unit_rows(x.to(device).double()), unit_rows(y.to(device).double())
+
+
+def unit_pair(a: Any, b: Any, metric: str) -> tuple[Any, Any]:
+    """Return the rows of both scaled to length 1, as CSR if products of both are faster so, otherwise as tensors."""
+    a, b = for_products(a, metric), for_products(b, metric)
+    if sp.issparse(a) and sp.issparse(b):
+        return unit_rows(as_csr(a, metric)), unit_rows(as_csr(b, metric))
+    return unit_tensors(a, b, metric)
+
+
+def unit_cosines(queries: Any, candidates: Any) -> Tensor:
+    """Return the inner products `(queries, candidates)` of unit rows, both tensors or both CSR."""
+    return torch.as_tensor(dense(queries @ candidates.T))
 
 
 def unit_columns(z: Any) -> Any:

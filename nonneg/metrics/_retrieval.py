@@ -8,9 +8,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from nonneg.codes import unit_rows
 from nonneg.extras import is_installed
-from nonneg.metrics._codes import as_csr, as_dense, check, for_products, labelled, on_gpu, unit_codes
+from nonneg.metrics._codes import check, for_products, labelled, unit_codes, unit_cosines, unit_pair, unit_tensors
 
 TOLERANCE = 1e-9
 """Cosines this close count as tied: in float64, the order of summation changes them by less."""
@@ -115,14 +114,8 @@ def _in_threads(units: sp.csr_array, y: Tensor, k: int, average: bool) -> Tensor
 def _block(units: Any, y: Tensor, first: int, last: int) -> tuple[Tensor, Tensor]:
     """Return the similarities of some queries to all samples (−inf to itself), and which have the same label."""
     own = torch.arange(first, last, device=y.device)[:, None]
-    similarity = _cosines(units[first:last], units).scatter_(1, own, float("-inf"))
+    similarity = unit_cosines(units[first:last], units).scatter_(1, own, float("-inf"))
     return similarity, (y[first:last, None] == y).scatter_(1, own, False)
-
-
-def _cosines(queries: Any, candidates: Any) -> Tensor:
-    """Return the inner products `(queries, candidates)` of unit rows, both tensors or both CSR."""
-    product = queries @ candidates.T
-    return torch.from_numpy(product.toarray()) if sp.issparse(product) else product
 
 
 def _precision(similarity: Tensor, same: Tensor, k: int) -> Tensor:
@@ -190,18 +183,12 @@ def recall_at_k(a: Any, b: Any, k: int = 1) -> float:
     samples = int(a.shape[0])
     if not 0 < k <= samples:
         raise ValueError(f"recall_at_k: k is {k}, expected 1 to {samples} for {samples} samples")
-    a, b = for_products(a, "recall_at_k"), for_products(b, "recall_at_k")
-    if sp.issparse(a) and sp.issparse(b):
-        queries, candidates = unit_rows(as_csr(a, "recall_at_k")), unit_rows(as_csr(b, "recall_at_k"))
-        if is_installed("numba"):
-            return _recall_in_threads(queries, candidates, k)
-    else:
-        x, y = as_dense(a, "recall_at_k"), as_dense(b, "recall_at_k")
-        device = x.device if on_gpu(x) else y.device
-        queries, candidates = unit_rows(x.to(device).double()), unit_rows(y.to(device).double())
+    queries, candidates = unit_pair(a, b, "recall_at_k")
+    if sp.issparse(queries) and is_installed("numba"):
+        return _recall_in_threads(queries, candidates, k)
     found = 0.0
     for first, last in query_blocks(samples, samples):
-        similarity = _cosines(queries[first:last], candidates)
+        similarity = unit_cosines(queries[first:last], candidates)
         own = similarity.diagonal(first)[:, None]
         nearer = (similarity > own + TOLERANCE).sum(1)
         tied = (similarity >= own - TOLERANCE).sum(1) - nearer
@@ -243,19 +230,42 @@ def group_recall_at_k(a: Any, b: Any, groups_a: Any, groups_b: Any, k: int = 10)
         check(z, "group_recall_at_k")
     if k < 1 or a.shape[1] != b.shape[1]:
         raise ValueError(f"group_recall_at_k: k is {k} and the widths are {a.shape[1]} and {b.shape[1]}")
-    x, y = (unit_rows(as_dense(for_products(z, "group_recall_at_k"), "group_recall_at_k").double()) for z in (a, b))
+    x, y = unit_tensors(a, b, "group_recall_at_k")
     own, theirs = (torch.tensor(np.array(groups), device=x.device) for groups in (groups_a, groups_b))
     found = []
     for first, last in query_blocks(len(x), len(y)):
         similarity = x[first:last] @ y.T
         is_partner = own[first:last, None] == theirs
-        best = similarity.masked_fill(~is_partner, -torch.inf).amax(1, keepdim=True)
-        others, level = ~is_partner, best - TOLERANCE
-        nearer = ((similarity > best + TOLERANCE) & others).sum(1)
-        tied = ((similarity >= level) & others).sum(1) - nearer
-        chance = ((k - nearer).double() / (tied + 1)).clamp(0, 1)
-        found.append(torch.where(best[:, 0] == -torch.inf, 0.0, chance))
+        found.append(_chance_within(torch.tensor([k], device=x.device), *_ranked(similarity, is_partner))[:, 0])
     return torch.cat(found)
+
+
+def _ranked(similarity: Tensor, is_own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return, for each query, the number of other rows before its nearest own one, and of own and others tied there.
+
+    Args:
+        similarity: `(queries, candidates)`.
+        is_own: the same shape; a query may have none.
+    """
+    best = similarity.masked_fill(~is_own, -torch.inf).amax(1, keepdim=True)
+    others = similarity.masked_fill(is_own, -torch.inf)
+    nearer = (others > best + TOLERANCE).sum(1)
+    tied_own = ((similarity >= best - TOLERANCE) & is_own).sum(1)
+    return nearer, tied_own, (others >= best - TOLERANCE).sum(1) - nearer
+
+
+def _chance_within(ranks: Tensor, nearer: Tensor, tied_own: Tensor, tied_others: Tensor) -> Tensor:
+    """Return `(queries, ranks)`, the share of orders of tied rows in which an own row has at most this rank."""
+    nearer, own, others = (count[:, None].double() for count in (nearer, tied_own, tied_others))
+    places = (ranks - nearer).clamp(min=0)
+    without = torch.minimum(places, others)  # all of these places go to others with a probability of C(…) / C(…)
+    log_none = _log_falling(others, without) - _log_falling(own + others, without)
+    return torch.where((places > others) & (own > 0), 1.0, 1 - log_none.exp())
+
+
+def _log_falling(n: Tensor, k: Tensor) -> Tensor:
+    """Return the logarithm of n (n − 1) … (n − k + 1)."""
+    return torch.lgamma(n + 1) - torch.lgamma(n - k + 1)
 
 
 @overload
@@ -265,8 +275,8 @@ def mean_reciprocal_rank(a: Any, b: Any, k: int = 10, *, reduce: Literal[False],
 def mean_reciprocal_rank(a: Any, b: Any, k: int = 10, reduce: bool = True, own: Any = None) -> float | Tensor:
     """Return the mean of 1 / rank of each row of `a`'s own row of `b`, by cosine; ranks beyond `k` count 0: MRR@k.
 
-    Tied rows count the mean over the ranks that they share, so that MRR@1 is `recall_at_k` with k = 1. Of several own
-    rows, the nearest counts.
+    Tied rows count the mean over all their orders, so that MRR@1 is `recall_at_k` with k = 1. Of several own rows, the
+    first counts.
 
     Args:
         a, b: `(samples, features)` torch, NumPy or SciPy sparse matrices.
@@ -291,21 +301,12 @@ def mean_reciprocal_rank(a: Any, b: Any, k: int = 10, reduce: bool = True, own: 
     own = sp.eye_array(a.shape[0], dtype=bool, format="csr") if own is None else sp.csr_array(own, dtype=bool)
     if own.shape != (a.shape[0], b.shape[0]) or not own.sum(axis=1).all():
         raise ValueError(f"mean_reciprocal_rank: own has shape {own.shape}, expected one row of b or more per row of a")
-    x, y = (as_dense(for_products(z, "mean_reciprocal_rank"), "mean_reciprocal_rank") for z in (a, b))
-    device = x.device if on_gpu(x) else y.device
-    queries, candidates = unit_rows(x.to(device).double()), unit_rows(y.to(device).double())
-    # Entry r is 1 + 1/2 + … + 1/r, up to k.
-    sums = torch.zeros(len(candidates) + 1, dtype=torch.float64, device=device)
-    sums[1 : k + 1] = 1 / torch.arange(1, min(k, len(candidates)) + 1, device=device)
-    sums = sums.cumsum(0)
+    queries, candidates = unit_tensors(a, b, "mean_reciprocal_rank")
+    ranks = torch.arange(1, min(k, len(candidates)) + 1, dtype=torch.float64, device=queries.device)
     values = []
     for first, last in query_blocks(len(queries), len(candidates)):
-        similarity = queries[first:last] @ candidates.T
-        is_own = torch.from_numpy(own[first:last].toarray()).to(device)
-        best = similarity.masked_fill(~is_own, -torch.inf).amax(1, keepdim=True)
-        similarity.masked_fill_(is_own, -torch.inf)
-        nearer = (similarity > best + TOLERANCE).sum(1)
-        tied = 1 + (similarity >= best - TOLERANCE).sum(1) - nearer
-        values.append((sums[nearer + tied] - sums[nearer]) / tied)
-    ranks = torch.cat(values)
-    return float(ranks.mean()) if reduce else ranks
+        is_own = torch.from_numpy(own[first:last].toarray()).to(queries.device)
+        within = _chance_within(ranks, *_ranked(queries[first:last] @ candidates.T, is_own))
+        values.append(within.diff(dim=1, prepend=torch.zeros_like(within[:, :1])) @ ranks.reciprocal())
+    found = torch.cat(values)
+    return float(found.mean()) if reduce else found

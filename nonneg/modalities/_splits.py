@@ -1,8 +1,10 @@
-"""Splits, classes and ids of a data set of any modality."""
+"""Paths, splits, classes and ids of a data set of any modality."""
 
+import os
 from collections.abc import Iterable, Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
+from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.messages import valid_text
 
@@ -13,6 +15,17 @@ _SYNONYMS = {
     "validation": ("validation", "val"),
 }
 _MOST_CLASSES = 1_000_000
+
+
+def existing(data: str | os.PathLike[str], expected: str) -> Path:
+    """Return the path of an existing folder or regular file; an error says what was expected."""
+    path = Path(data)
+    with read_errors_as_input_errors(path):
+        if not os.fspath(data) or not path.exists():  # an empty path would be the current folder
+            raise InputError(f"data is {os.fspath(data)!r}, expected {expected}")
+        if not path.is_dir() and not path.is_file():  # opening a pipe would block
+            raise InputError(f"{path} is neither a folder nor a regular file, expected {expected}")
+    return path
 
 
 def unique_ids(names: Iterable[str]) -> tuple[str, ...]:

@@ -39,3 +39,16 @@ def cleaned(value: Any) -> Any:
 def from_settings(transformers: Any, settings: Any) -> Any:
     """Build a network with new weights."""
     return transformers.AutoModel.from_config(settings, trust_remote_code=False, dtype=torch.float32)
+
+
+def with_weights(transformers: Any, place: str, settings: Any) -> tuple[Any, list[str]]:
+    """Build a network with the published weights; return it and the names of those that were missing and are random."""
+    backbone, found = transformers.AutoModel.from_pretrained(
+        place,
+        config=settings,
+        use_safetensors=True,
+        trust_remote_code=False,
+        dtype=torch.float32,
+        output_loading_info=True,
+    )
+    return backbone, sorted(found["missing_keys"])

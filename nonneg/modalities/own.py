@@ -139,6 +139,14 @@ def as_input(sample: Any) -> Any:
     return (given[None] if given.ndim == 2 else given.permute(2, 0, 1)).float() / 255
 
 
+def _copied(sample: Any) -> Any:
+    """Return a copy that a transform may change: the sample serves for all views, and may be memory of the dataset."""
+    if type(sample) in (dict, tuple):
+        return map_arrays(_copied, sample)
+    copy = getattr(sample, "clone", getattr(sample, "copy", None))
+    return sample if copy is None else copy()
+
+
 def _with_floats(batch: Any, dtype: torch.dtype) -> Any:
     """Convert the precision of numbers; integers, such as tokens, stay integers."""
     return map_arrays(lambda part: part.to(dtype) if part.is_floating_point() else part, batch)
@@ -180,5 +188,5 @@ class _Views(Dataset[Any]):
         for view in range(self.count):
             with _seeded(self.seed, self.epoch, row, view):
                 sample = sample if view else self.items.sample(row)  # seeded: a dataset may draw random numbers, too
-                views.append(as_input(self.items.transform(sample)))
+                views.append(as_input(self.items.transform(_copied(sample))))
         return _joined(views, "views")

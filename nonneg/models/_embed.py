@@ -1,9 +1,7 @@
 """Embedding a data set into `Features` on disk, in one process or in several that each take a share."""
 
 import os
-import secrets
 import shutil
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from glob import escape
@@ -14,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from nonneg.devices import choose_device
-from nonneg.durable import TEMPORARY_PREFIX, os_errors_as_input_errors
+from nonneg.durable import os_errors_as_input_errors, temporary_path
 from nonneg.errors import InputError
 from nonneg.extras import needs_extra
 from nonneg.features import Features, is_features
@@ -25,7 +23,7 @@ from nonneg.models._store import load, weights_digest
 from nonneg.models._stream import Layer, Precision, aligned_shares, check_batch_size, usual_batch_size
 from nonneg.naming import save_suggestions
 from nonneg.processes import Processes, all_or_none, launched_processes
-from nonneg.progress import progress_bar
+from nonneg.progress import print_line, progress_bar
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def _work(
     skip_broken = options.skip_broken or None
     source = model.open(data, options.split, side=options.side, skip_broken=skip_broken, progress=progress)
     for note in source.notes if progress else ():
-        print(f"Note: {note}.", file=sys.stderr)
+        print_line(f"Note: {note}.")
     layers: tuple[Layer, ...] = ("encoder", "projector") if options.layer == "both" else (options.layer,)
     side = options.side or next(iter(model.modality.sides), "")
     folders = _folders(_beside(run, source, side) if out is None else out, layers, options.overwrite)
@@ -142,7 +140,7 @@ def _work(
         _remove_parts(folder)
     if processes.is_first and side and options.media and model.config.rectify != "none" and "projector" in folders:
         # Samples of pairs have words, so that features can name themselves; dense ones stand for nothing of their own.
-        _name_features(folders["projector"], progress)
+        save_suggestions(Features.load(folders["projector"]), folders["projector"], progress=progress)
     yield list(folders.values())
 
 
@@ -154,12 +152,6 @@ def _folders(out: Path, layers: tuple[Layer, ...], overwrite: bool) -> dict[Laye
     for folder in folders.values():
         _check_writable(folder, overwrite)
     return folders
-
-
-def _name_features(folder: Path, progress: bool) -> None:
-    with progress_bar(progress) as bar:
-        bar.add_task("naming features", total=None)
-        save_suggestions(Features.load(folder), folder)
 
 
 def _run_name(run: str) -> str:
@@ -191,7 +183,7 @@ def _check_writable(folder: Path, overwrite: bool) -> None:
         raise InputError(f"{folder} exists already; choose another --out, or --overwrite to replace features")
     with os_errors_as_input_errors(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        trial = folder.parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+        trial = temporary_path(folder.parent)
         trial.touch()
         trial.unlink()
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nonneg.codes import dense
 from nonneg.errors import InputError
 from nonneg.features import Features
 from nonneg.messages import one_line
@@ -194,7 +194,7 @@ class Model(nn.Module):
         outputs = []
         for side in self.modality.sides or ("",):
             codes = self.embed(some, "encoder", media=False, side=side).codes
-            h = torch.from_numpy(codes.toarray() if sp.issparse(codes) else np.array(codes))
+            h = torch.tensor(dense(codes))
             outputs.append(self.modality.calibrated(self.encoder, side, h.to(next(self.parameters()))))
         if self.config.share:
             *layers, standardise, rectifier = self.projector

@@ -16,6 +16,7 @@ from nonneg.naming._contrast import are_telling, candidate_terms, relatives_of
 from nonneg.naming._reader import Reader, area_under_roc
 from nonneg.naming._words import folded_words
 from nonneg.payload import Array
+from nonneg.progress import progress_bar
 
 MOST_TEXTS = 20_000  # texts that can be read within seconds; of more, a random sample is used
 _LEAST_SCORED = 5  # held-out texts with the feature, without which a name has no score
@@ -107,17 +108,23 @@ def reader_of(features: Features) -> Reader:
 
 
 def save_suggestions(
-    features: Features, folder: str | Path, *, namer: Callable[[NamingTask], str] | None = None
+    features: Features,
+    folder: str | Path,
+    *,
+    namer: Callable[[NamingTask], str] | None = None,
+    progress: bool = False,
 ) -> dict[int, Suggestion]:
     """Suggest names for the features in a folder and save them there; texts that share no words get none."""
     if "text" not in features.samples.column_names:
         return {}
-    try:
-        reader = reader_of(features)
-    except InputError:  # the texts share no words
-        found = {}
-    else:
-        found = suggest_names(features, namer=namer, reader=reader)
+    with progress_bar(progress) as bar:
+        bar.add_task("naming features", total=None)
+        try:
+            reader = reader_of(features)
+        except InputError:  # the texts share no words
+            found = {}
+        else:
+            found = suggest_names(features, namer=namer, reader=reader)
     write_suggestions(Path(folder), codes_key(features), found)
     return found
 

@@ -29,6 +29,17 @@ WITH_SHARE = ("relu", "rep_relu")
 """Kinds that can keep each feature active on a given share of the samples."""
 
 
+@torch.library.custom_op("nonneg::snapshot", mutates_args=())
+def _snapshot(x: Tensor) -> Tensor:
+    """Copy a tensor, once: a compiler repeats copies of its own in the backward pass, when `x` may have changed."""
+    return x.clone()
+
+
+@_snapshot.register_fake
+def _(x: Tensor) -> Tensor:
+    return torch.empty_like(x)
+
+
 class NonNegative(nn.Module):
     """The rectifier σ₊ that ends a projector and makes its features non-negative.
 
@@ -109,10 +120,11 @@ class NonNegative(nn.Module):
             return top_k(x, self.k)
         if self.share is None:
             return _MAPS[self.kind](x)
-        # The old thresholds, because the update below changes them in place.
-        y = _MAPS[self.kind](x - self.threshold.to(x.dtype, copy=True))
-        if self.training:
-            self._update_threshold(y.detach())
+        if not self.training:
+            return _MAPS[self.kind](x - self.threshold.to(x.dtype))
+        # The update below changes the thresholds in place, and the gradient must use the old ones.
+        y = _MAPS[self.kind](x - _snapshot(self.threshold).to(x.dtype))
+        self._update_threshold(y.detach())
         return y
 
     def _update_threshold(self, y: Tensor) -> None:

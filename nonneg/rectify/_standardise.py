@@ -46,7 +46,7 @@ class Standardise(nn.Module):
         self.group: dist.ProcessGroup | None = None
         self.register_buffer("mean", torch.zeros(features))
         self.register_buffer("variance", torch.ones(features))
-        self.register_buffer("batches", torch.zeros(()))
+        self.register_buffer("batches", torch.zeros((), dtype=torch.int64))
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.to(torch.promote_types(x.dtype, torch.float32))  # sums over a batch are too coarse in bf16
@@ -59,7 +59,7 @@ class Standardise(nn.Module):
         variance = sum_over_processes(centred.flatten(0, -2).square().sum(0), self.group) / count
         with torch.no_grad():
             self.batches.add_(1)
-            weight = self.batches.reciprocal().clamp(min=_MOMENTUM).to(self.mean.dtype)  # 1 for the first batch
+            weight = self.batches.to(self.mean.dtype).reciprocal().clamp(min=_MOMENTUM)  # 1 for the first batch
             self.mean.lerp_(mean.to(self.mean.dtype), weight)
             self.variance.lerp_(variance.to(self.variance.dtype), weight)
         return centred * (variance + EPSILON).rsqrt()
@@ -88,7 +88,7 @@ def calibrate(standardise: Standardise, rectifier: NonNegative, z: Tensor) -> No
     standardise.mean.copy_(z.mean(0))
     standardise.variance.copy_((z - standardise.mean).square().mean(0))
     scaled = (z - standardise.mean) * (standardise.variance + EPSILON).rsqrt()
-    inactive = min(len(z), max(1, round((1 - rectifier.share) * len(z))))
+    inactive = max(1, min(len(z) - 1, round((1 - rectifier.share) * len(z))))  # at least one sample is active
     rectifier.threshold.copy_(scaled.sort(0).values[inactive - 1])
 
 

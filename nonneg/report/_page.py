@@ -1,6 +1,5 @@
 """The static report: models side by side on one self-contained page."""
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -12,9 +11,10 @@ import numpy as np
 from markupsafe import Markup
 
 from nonneg import metrics
+from nonneg.codes import dense
 from nonneg.durable import write_atomically
 from nonneg.errors import InputError
-from nonneg.features import Features
+from nonneg.features import Features, data_uri
 from nonneg.report import _figures
 
 FEATURES_SHOWN, SAMPLES_SHOWN = 12, 10
@@ -134,26 +134,22 @@ def _shown(features: Features, row: int) -> dict[str, str]:
     """Return what is shown of a sample: its image if it has one, with its text as a tooltip, otherwise its text."""
     text = features.text(row)
     if text is None or features.has_media:
-        return {"image": _data_uri(features.media(row)), "words": f": {text[:_EXCERPT]}" if text else ""}
+        return {"image": data_uri(features.media(row) or b""), "words": f": {text[:_EXCERPT]}" if text else ""}
     return {"text": text[:_EXCERPT]}
 
 
 def picture_of(features: Features, row: int) -> dict[str, str]:
     """Return the image of a sample with its text, for a `Search`."""
     text = features.text(row) or features.id(row)
-    return {"image": _data_uri(features.media(row)), "text": text.partition(",")[0][:_EXCERPT]}
+    return {"image": data_uri(features.media(row) or b""), "text": text.partition(",")[0][:_EXCERPT]}
 
 
 def live_correlation(features: Features) -> Any:
     """Return the correlations of live features, ordered by their strongest class so that blocks are visible."""
-    codes = features.codes.toarray() if features.is_sparse else features.codes
+    codes = dense(features.codes)
     labels = np.asarray(features.labels)
     live = np.flatnonzero(features.active)
     means = np.stack([codes[labels == label].mean(0) for label in np.unique(labels)])
     strongest_class = means[:, live].argmax(0)
     order = live[np.argsort(strongest_class, kind="stable")]
     return metrics.correlation_matrix(codes[:, order]).numpy() if len(order) else np.zeros((0, 0))
-
-
-def _data_uri(png: bytes | None) -> str:
-    return "data:image/png;base64," + base64.b64encode(png or b"").decode()

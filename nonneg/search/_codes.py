@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nonneg.codes import active, active_units
+from nonneg.codes import active, active_units, canonical
 from nonneg.compiled import Lists
 from nonneg.errors import InputError
 
@@ -24,11 +24,7 @@ def checked_codes(codes: Any, features: int, name: str = "codes") -> sp.csr_arra
     values = csr.data
     if not (values >= 0).all() or not np.isfinite(values).all():
         raise InputError(f"{name} hold negative, NaN or infinite values, expected non-negative finite values")
-    if not csr.has_canonical_format or not values.all():
-        csr = csr.copy()
-        csr.sum_duplicates()
-        csr.eliminate_zeros()
-    return csr
+    return canonical(csr, zeros=False)
 
 
 def query_lists(codes: Any, features: int) -> Lists:

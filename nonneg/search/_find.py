@@ -14,6 +14,7 @@ from rich.text import Text
 from nonneg.codes import unit_rows
 from nonneg.errors import InputError
 from nonneg.features import Features
+from nonneg.layout import markdown_table, rich_table
 from nonneg.messages import escaped
 from nonneg.naming import guessed_names, marked
 from nonneg.payload import Array
@@ -78,20 +79,14 @@ class Hits:
 
     def markdown(self) -> str:
         """Return the hits as a table in Markdown."""
-        headings, lines = self._cells()
-        rows = [headings, ["---"] * len(headings), *([c.replace("|", "\\|") for c in line] for line in lines)]
-        return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+        return markdown_table(*self._cells()) + "\n"
 
     def __rich__(self) -> Table:
-        headings, lines = self._cells()
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for heading in headings:
-            table.add_column(heading, justify="right" if heading == "score" else "left")
-        for line in lines:
-            table.add_row(*(Text(cell) for cell in line))
-        return table
+        headings, lines, left = self._cells()
+        return rich_table(headings, (map(Text, line) for line in lines), left)
 
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
+    def _cells(self) -> tuple[list[str], list[list[str]], list[int]]:
+        """Return headings, rows, and the columns that are aligned left."""
         columns = {
             "id": [hit.id for hit in self.hits],
             "label": [hit.label or "" for hit in self.hits],
@@ -100,9 +95,8 @@ class Hits:
             "text": [_excerpt(hit.text) for hit in self.hits],
         }
         shown = [name for name, cells in columns.items() if any(cells) or name in ("id", "score", "because of")]
-        return shown, [
-            [escaped(cell) for cell in line] for line in zip(*(columns[name] for name in shown), strict=True)
-        ]
+        lines = [list(map(escaped, line)) for line in zip(*(columns[name] for name in shown), strict=True)]
+        return shown, lines, [column for column, name in enumerate(shown) if name != "score"]
 
 
 def find(

@@ -1,4 +1,4 @@
-"""The ranking of samples by a query vector: one definition for the page, the command line, Python and every engine."""
+"""The ranking of samples by a query vector without an index, as on the page; engines score in modules of their own."""
 
 from collections.abc import Collection
 from typing import Any

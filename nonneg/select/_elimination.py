@@ -7,6 +7,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from nonneg.codes import dense
 from nonneg.devices import choose_device
 from nonneg.evaluate import Standardiser, fit_logistic
 from nonneg.select._scores import Array
@@ -29,10 +30,8 @@ def elimination_ranks(X: Any, labels: Any, alpha: float) -> Array:
         array([1., 2., 0.])
     """
     columns = np.unique(X.indices) if sp.issparse(X) else np.flatnonzero((X != 0).any(axis=0))
-    part = X[:, columns]
-    dense = np.asarray(part.toarray() if sp.issparse(part) else part, np.float64)
     device = choose_device()
-    x = torch.from_numpy(dense).to(device)
+    x = torch.from_numpy(np.asarray(dense(X[:, columns]), np.float64)).to(device)
     standardise = Standardiser(x)
     x, columns = standardise(x)[:, standardise.varies], columns[standardise.varies.cpu().numpy()]
     classes, numbers = np.unique(labels, return_inverse=True)

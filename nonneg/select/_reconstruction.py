@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from nonneg.codes import dense
 from nonneg.errors import InputError
 from nonneg.processes import memory
 from nonneg.select._scores import Array
@@ -65,5 +65,4 @@ def _covariance(X: Any) -> Array:
         raise InputError(f"reconstruction: X has {found}, expected at most {memory() / 1e9:,.0f} GB, the memory left")
     X = X.astype(np.float64)
     mean = np.asarray(X.mean(0)).ravel()
-    product = (X.T @ X).toarray() if sp.issparse(X) else X.T @ X
-    return np.asarray(product / X.shape[0] - np.outer(mean, mean))
+    return np.asarray(dense(X.T @ X) / X.shape[0] - np.outer(mean, mean))

@@ -11,6 +11,7 @@ from scipy.special import entr
 from sklearn.preprocessing import StandardScaler
 
 from nonneg import metrics
+from nonneg.codes import canonical
 
 Array = npt.NDArray[Any]
 _ROWS = 16_384  # rows per block: codes may be a memory map larger than memory
@@ -93,11 +94,7 @@ def _blocks(X: Any) -> Iterator[Any]:
     """Yield blocks of rows in float64; sparse blocks in canonical format."""
     for start in range(0, X.shape[0], _ROWS):
         if sp.issparse(X):
-            rows = sp.csr_array(X[start : start + _ROWS], dtype=np.float64)
-            if not rows.has_canonical_format:
-                rows = rows.copy()  # a slice shares memory with the caller's matrix
-                rows.sum_duplicates()
-            yield rows
+            yield canonical(sp.csr_array(X[start : start + _ROWS], dtype=np.float64))
         else:
             yield X[start : start + _ROWS].astype(np.float64)
 

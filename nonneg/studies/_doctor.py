@@ -11,11 +11,11 @@ import torch
 from rich.console import Console
 
 from nonneg import metrics
-from nonneg.codes import active, row_lengths, unit_rows
+from nonneg.codes import active, canonical, dense, row_lengths, unit_rows
 from nonneg.convert import NonNegativeEmbedding, checked_config, have_one_direction, neighbours_kept
 from nonneg.errors import InputError
 from nonneg.evaluate import open_features
-from nonneg.labels import UNLABELLED, is_labelled, label_numbers
+from nonneg.labels import label_numbers
 from nonneg.models import load
 from nonneg.runs import kind_of
 from nonneg.studies._diagnosis import Conversion, Diagnosis, FeatureStatistics, Finding
@@ -131,10 +131,7 @@ def _open(subject: str) -> tuple[Any, Any]:
 
 
 def _checked_vectors(vectors: Any, name: str) -> Any:
-    x: Any = sp.csr_array(vectors) if sp.issparse(vectors) and vectors.ndim == 2 else np.asarray(vectors)
-    if sp.issparse(x) and not x.has_canonical_format:
-        x = x.copy()
-        x.sum_duplicates()
+    x: Any = canonical(sp.csr_array(vectors)) if sp.issparse(vectors) and vectors.ndim == 2 else np.asarray(vectors)
     if x.ndim != 2 or 0 in x.shape:
         raise InputError(f"{name} has shape {x.shape}, expected (rows, features)")
     if x.dtype.kind not in "fiub":
@@ -150,7 +147,7 @@ def _checked_labels(labels: Any, rows: int, name: str) -> tuple[Array | None, li
         return None, []
     if np.shape(labels) != (rows,):
         raise InputError(f"labels has shape {np.shape(labels)}, expected ({rows},), one for each row of {name}")
-    y, names = label_numbers(labels) if is_labelled(labels).any() else (np.full(rows, UNLABELLED), ())
+    y, names = label_numbers(labels, required=False)
     labelled = int((y >= 0).sum())
     if len(names) < 2 or labelled < 5 * len(names):
         found = f"{len(names):,} {'class' if len(names) == 1 else 'classes'} on {labelled:,} rows"
@@ -197,10 +194,6 @@ def _float32(x: Any) -> Any:
         return x.astype(np.float32)
 
 
-def _dense(z: Any) -> Array:
-    return np.asarray(z.toarray() if sp.issparse(z) else z)
-
-
 # Figures
 
 
@@ -211,7 +204,7 @@ def _examine(
     at_once = min(_MAX_SEEN, max(_FEW_ROWS, _MAX_ENTRIES // x.shape[1]))
     drawn = drawn if sp.issparse(x) else drawn[:at_once]
     z, labels = _float32(x[drawn]), None if y is None else y[drawn]
-    whole = _dense(z[:at_once])
+    whole = dense(z[:at_once])
     if have_one_direction(torch.from_numpy(unit_rows(whole))):
         raise InputError(f"{name} has rows that all point in one direction, expected rows that differ")
     given, rotated = _statistics(z, labels), _statistics(_rotate(z, rng), labels)
@@ -231,12 +224,12 @@ def _examine(
     }
 
 
-def _some_columns(z: Any) -> Array:
+def _some_columns(z: Any) -> Any:
     """Return all columns, or 1,024 evenly spaced ones among those that are not empty, as a dense matrix."""
     if z.shape[1] <= _MAX_AXES:
-        return _dense(z)
+        return dense(z)
     filled = np.unique(z.indices) if sp.issparse(z) else np.flatnonzero(z.any(0))
-    return _dense(z[:, filled[np.linspace(0, len(filled) - 1, min(_MAX_AXES, len(filled))).astype(int)]])
+    return dense(z[:, filled[np.linspace(0, len(filled) - 1, min(_MAX_AXES, len(filled))).astype(int)]])
 
 
 def _statistics(z: Any, labels: Array | None) -> FeatureStatistics:
@@ -283,14 +276,14 @@ def _convert(
     fitted = fitted[: max(_FEW_ROWS, 10 * _MAX_ENTRIES // features)]
     if choose_size:
         embedding.n_components = min(1024, max(64, 4 * features), len(fitted))
-    embedding.fit(_dense(_float32(x[fitted])))
+    embedding.fit(dense(_float32(x[fitted])))
     with console.status("comparing the vectors with their non-negative version"):
         return _compare(embedding, x, y, fitted, held_out)
 
 
 def _compare(embedding: NonNegativeEmbedding, x: Any, y: Array | None, fitted: Array, held_out: Array) -> Conversion:
     """Compare the vectors with their codes on the held-out rows."""
-    before = _dense(_float32(x[held_out]))
+    before = dense(_float32(x[held_out]))
     after = embedding.encode(before)
     k = max(2, min(10, len(held_out) // 20))
     conversion = Conversion(
@@ -308,7 +301,7 @@ def _compare(embedding: NonNegativeEmbedding, x: Any, y: Array | None, fitted: A
     )
     if y is None or max(before.shape[1], after.shape[1]) > _MAX_PROBE_WIDTH:
         return conversion
-    train = _dense(_float32(x[fitted]))
+    train = dense(_float32(x[fitted]))
     probes = [
         probe_held_out(fit, y[fitted], test, y[held_out])
         for fit, test in ((train, before), (embedding.encode(train), after))

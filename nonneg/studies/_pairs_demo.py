@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from nonneg import metrics
+from nonneg.codes import dense, unit_rows
 from nonneg.features import Features
 from nonneg.modalities import Source
 from nonneg.models import Model, with_agreement
@@ -74,12 +75,12 @@ def measure_pairs(model: Model, test: Source, every: Source, most_active: int) -
     return PairsMeasured(pictures, shown, figures)
 
 
-def found_by_words(model: Model, pictures: Features, queries: tuple[str, ...] = QUERIES) -> dict[str, list[int]]:
-    """Return the rows of the pictures nearest to each query."""
-    codes = model.embed(list(queries), side=model.modality.sides[1], media=False).codes
-    a, b = (_unit(part) for part in (codes, pictures.codes))
-    nearest = (a @ b.T).argsort(dim=1, descending=True, stable=True)[:, :_HITS]
-    return {query: rows.tolist() for query, rows in zip(queries, nearest, strict=True)}
+def found_by_words(model: Model, pictures: Features) -> dict[str, list[int]]:
+    """Return the rows of the pictures nearest to each of `QUERIES`."""
+    texts = model.embed(list(QUERIES), side=model.modality.sides[1], media=False)
+    a, b = (unit_rows(dense(side.codes)) for side in (texts, pictures))
+    nearest = np.argsort(-(a @ b.T), axis=1, kind="stable")[:, :_HITS]
+    return {query: rows.tolist() for query, rows in zip(QUERIES, nearest, strict=True)}
 
 
 def _first_partner(pictures: Any, texts: Features) -> Any:
@@ -103,12 +104,6 @@ def _groups(test: Source, *sides: Features) -> list[Any]:
 
 def _sparse(codes: Any, model: Model, most_active: int) -> Any:
     """Return rectified codes as they are, and of others the largest positive values of each sample."""
-    dense = codes.toarray() if hasattr(codes, "toarray") else np.array(codes)
     if model.config.rectify != "none":
-        return dense
-    return NonNegative("top_k", most_active)(torch.from_numpy(dense)).numpy()
-
-
-def _unit(codes: Any) -> torch.Tensor:
-    dense = torch.from_numpy(codes.toarray() if hasattr(codes, "toarray") else np.array(codes))
-    return torch.nn.functional.normalize(dense, dim=1)
+        return dense(codes)
+    return NonNegative("top_k", most_active)(torch.tensor(dense(codes))).numpy()

@@ -1,10 +1,8 @@
 """Errors that end a run early, each reported in one sentence."""
 
 import math
-from collections.abc import Iterable
 
-import torch
-from torch import Tensor
+from torch import nn
 
 from nonneg.errors import StoppedError, UntrainableError
 from nonneg.processes import on_first_process
@@ -21,12 +19,13 @@ def check_finite(value: float, epoch: int, config: TrainConfig, name: str = "los
         )
 
 
-def check_weights(parameters: Iterable[Tensor], epoch: int, config: TrainConfig) -> None:
-    """Check the weights before they are saved: no later loss would show that the last update diverged.
+def check_weights(network: nn.Module, epoch: int, config: TrainConfig) -> None:
+    """Check weights and statistics before they are saved: no later loss would show that the last update diverged.
 
     Waits for the device.
     """
-    largest = torch.nn.utils.get_total_norm([p.detach() for p in parameters], math.inf)
+    numbers = [tensor.detach() for tensor in (*network.parameters(), *network.buffers()) if tensor.is_floating_point()]
+    largest = nn.utils.get_total_norm(numbers, math.inf)
     check_finite(float(largest), epoch, config, "largest weight")
 
 

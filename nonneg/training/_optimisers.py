@@ -1,7 +1,7 @@
 """Optimisers by name, and the schedules of the learning rate and of the share of active samples."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -42,7 +42,6 @@ class LARS(Optimizer):
         self, params: Iterable[Tensor], lr: float | Tensor, momentum: float, weight_decay: float, trust: float
     ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust})
-        self._update: Callable[..., None] = _update
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         super().add_param_group(param_group)
@@ -51,16 +50,23 @@ class LARS(Optimizer):
 
     def compile(self) -> None:
         """Compile the next steps: one pass over a weight's numbers, by a kernel that is compiled once for all sizes."""
-        update = compiled(_update, dynamic=True)
+        update = compiled(LARS._update, dynamic=True)
 
         def update_flat(p: Tensor, grad: Tensor, momentum: Tensor, *rest: Any) -> None:
             if _is_dense(p) and momentum.stride() == p.stride():
                 grad = grad if grad.stride() == p.stride() else torch.empty_like(p).copy_(grad)
                 update(_flat(p), _flat(grad), _flat(momentum), *rest)
             else:
-                _update(p, grad, momentum, *rest)
+                LARS._update(p, grad, momentum, *rest)
 
-        self._update = update_flat
+        self._update = update_flat  # type: ignore[assignment]
+
+    @staticmethod
+    def _update(
+        p: Tensor, grad: Tensor, momentum: Tensor, share: Tensor, lr: float | Tensor, weight_decay: float, kept: float
+    ) -> None:
+        momentum.mul_(kept).add_((grad + weight_decay * p) * share)
+        p.sub_(momentum * lr)
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -88,13 +94,6 @@ def _shares(
     shares = trust * lengths / (slopes + weight_decay * lengths).clamp_min(1e-30) / lr
     # A weight of zeros would be scaled to 0 and never change: it is updated as in SGD.
     return torch.where(lengths == 0, 1.0, shares).clamp_max(1.0)
-
-
-def _update(
-    p: Tensor, grad: Tensor, momentum: Tensor, share: Tensor, lr: float | Tensor, weight_decay: float, kept: float
-) -> None:
-    momentum.mul_(kept).add_((grad + weight_decay * p) * share)
-    p.sub_(momentum * lr)
 
 
 def _is_dense(tensor: Tensor) -> bool:

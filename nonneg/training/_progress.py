@@ -9,6 +9,8 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
+from nonneg.progress import print_line
+
 _FIGURES = {
     "loss": "loss {:.3f}",
     "lr": "lr {:.2g}",
@@ -19,12 +21,6 @@ _FIGURES = {
     "class_consistency": "consistency {:.0%}",
     "views_per_second": "{:,.0f} views/s",
 }
-
-
-def print_line(sentence: str, console: Console | None = None) -> None:
-    """Print a line to standard error; standard output is for results."""
-    console = console or Console(stderr=True)
-    console.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
 
 class EpochProgress:
@@ -48,7 +44,7 @@ class EpochProgress:
         self.figures.plain = "  ".join(form.format(line[name]) for name, form in _FIGURES.items() if name in line)
         self.bar.update(self.task, completed=line["epoch"], epoch=line["epoch"])
         if self.prints:
-            print_line(f"{self.title}: epoch {line['epoch']}/{self.epochs}  {self.figures.plain}", self.console)
+            print_line(f"{self.title}: epoch {line['epoch']}/{self.epochs}  {self.figures.plain}", console=self.console)
 
     def move_to(self, epochs: float) -> None:
         """Show how many epochs are done, with fractions; takes ten microseconds, so call it after every step."""

@@ -21,7 +21,7 @@ def save_state(run: RunFolder, step: Step, data: str, done: int, epoch: int) -> 
     """Save a checkpoint: all processes take part, and the first one writes it while training continues."""
     step.watch.reduce(step.group)
     check_finite(float(step.watch.loss), epoch, step.config)
-    check_weights(step.model.parameters(), epoch, step.config)
+    check_weights(step.model, epoch, step.config)
     states = step.fabric.all_gather(torch.get_rng_state()).view(step.fabric.world_size, -1)
     tensors = {f"model.{name}": tensor for name, tensor in step.model.state_dict().items()}
     tensors |= {f"optimiser.{name}": tensor for name, tensor in optimiser_tensors(step.optimiser.optimizer)}

@@ -161,8 +161,27 @@ class TrainConfig:
 
     def without_rectifier(self) -> "TrainConfig":
         """Return plain contrastive learning with the same other settings, its standardised output included."""
-        off = {"top_k": 0, "share": 0.0, "first_share": 0.0, "dense_weight": 0.0, "first_dense_weight": 0.0}
-        return self.replace(rectify="none", **off)
+        names = ("top_k", "share", "first_share", "dense_weight", "first_dense_weight", "dense_temperature")
+        defaults = {item.name: item.default for item in dataclasses.fields(self) if item.name in names}
+        return self.replace(rectify="none", **defaults)
+
+    def without_effect(self) -> list[str]:
+        """Return the names of settings that were changed although nothing uses them.
+
+        Example:
+            >>> TrainConfig(loss="spectral", temperature=0.5).without_effect()
+            ['temperature']
+        """
+        has_temperature = self.loss in ("info_nce", "sup_con")
+        unused = {
+            "temperature": not has_temperature,
+            "dense_temperature": not has_temperature or not (self.dense_weight or self.first_dense_weight),
+            "projector_width": self.projector_depth < 2,
+            "momentum": self.optimiser == "adamw",
+            "trust": self.optimiser != "lars",
+        }
+        defaults = {item.name: item.default for item in dataclasses.fields(self)}
+        return [name for name, is_unused in unused.items() if is_unused and getattr(self, name) != defaults[name]]
 
     def model(self, modality: Modality, classes: int, encoder_width: int = 0) -> ModelConfig:
         """Return the model's config for a fitted modality and a classifier of so many classes, 0 for none."""

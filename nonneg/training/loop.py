@@ -17,12 +17,13 @@ from nonneg.modalities import Source
 from nonneg.modalities.own import Own, source_of
 from nonneg.models import OWN_ENCODER, Model, output_width
 from nonneg.processes import on_first_process
+from nonneg.progress import print_line
 from nonneg.training._checks import check_features_alive, check_finite, check_weights, stop_if
 from nonneg.training._devices import board, chosen_path, open_fabric
 from nonneg.training._estimate import estimated_seconds, in_words
 from nonneg.training._feed import LoadedViews, needed_memory, open_feed
 from nonneg.training._optimisers import active_share, dense_weight, learning_rate, optimiser_of, parameter_groups
-from nonneg.training._progress import EpochProgress, epoch_progress, print_line
+from nonneg.training._progress import EpochProgress, epoch_progress
 from nonneg.training._resume import fingerprint, restore_state, save_state
 from nonneg.training._run import RunFolder
 from nonneg.training._step import Step, step_bytes, views_per_sample
@@ -171,7 +172,7 @@ def _run(session: _Session, memory: str | None, title: str) -> None:
             if stopped or done % config.checkpoint_steps == 0:
                 save_state(run, step, session.data, done, epoch)
                 stop_if(stopped if done < steps else None, run, done, steps)
-    check_weights(network.parameters(), config.epochs - 1, config)
+    check_weights(network, config.epochs - 1, config)
 
     def finish() -> None:
         run.checkpoints.wait()
@@ -220,7 +221,7 @@ def _describe(session: _Session, memory: str) -> None:
     kind = config.modality.name or "samples"
     size = f" of {' x '.join(map(str, shape))}" if shape else ""
     print_line(f"Data: {len(session.source):,} {kind}{size}, {session.feed.where}.")
-    for note in session.source.notes:
+    for note in (*session.source.notes, *(f"{name} is not used by these settings" for name in config.without_effect())):
         print_line(f"Note: {note}.")
     print_line(f"Step: {_PATHS[session.path]}; {config.precision}, {fabric.world_size} x {fabric.device.type}.")
     print_line(f"Memory: {memory}.")

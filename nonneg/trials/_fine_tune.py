@@ -75,7 +75,7 @@ def fine_tune(
     )
     trial = prepare_trial("fine_tune", model, train, test, config, device)
     trial = replace(trial, rows=share_of_each_class(np.asarray(train.labels), trial.rows, fraction, seed))
-    encoder = trial.model.train().requires_grad_(True).encoder
+    encoder = trial.model.requires_grad_(True).train().encoder
     head = _head(trial.model, trial.classes, projector, rectify, rectify_weight, seed).to(trial.device)
     return fit(
         trial,

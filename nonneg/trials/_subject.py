@@ -82,7 +82,8 @@ def open_run(path: str, data: str | None = None, device: str | None = None) -> T
     known = [0 if source.labels is None else int(is_labelled(source.labels).sum()) for source in sources]
     protocol = f"probes fitted on {sources[0].name} ({known[0]:,} labelled samples) and evaluated on {sources[1].name}"
     if sources[0].name == sources[1].name:
-        seen = "; the run was trained on all of them" if data in (None, config.data) else ""
+        is_own = data is None or Path(data).resolve() == Path(config.data).resolve()
+        seen = "; the run was trained on all of them" if is_own else ""
         protocol = (
             f"probes fitted on {known[0]:,} samples of {sources[0].name} and evaluated on {known[1]:,} others{seen}"
         )

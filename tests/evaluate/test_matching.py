@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from rich.console import Console
 
 from nonneg import Features, InputError, metrics
+from nonneg.codes import dense
 from nonneg.evaluate import carry_names, match_features, reordered
 
 IDS = [f"sample {i}" for i in range(80)]
@@ -161,7 +162,7 @@ def test_matched_features_get_their_old_numbers(codes, again, make):
     new = Features(make(again), ids=IDS, names={2: "mine"}, provenance={"model": "new"})
     found = reordered(Features(codes, ids=IDS), new)
     columns = [2, 4, 5, 0, 3, 1]  # the dead one fills the gap
-    np.testing.assert_array_equal(found.codes.toarray() if found.is_sparse else found.codes, again[:, columns])
+    np.testing.assert_array_equal(dense(found.codes), again[:, columns])
     assert found.names == {0: "mine"} and found.samples == new.samples
     assert found.provenance == {"model": "new", "reordered": {"least": 0.5}, "columns": columns}
 
@@ -169,9 +170,8 @@ def test_matched_features_get_their_old_numbers(codes, again, make):
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
 def test_empty_features_fill_numbers_beyond_the_new_features(codes, make):
     found = reordered(Features(make(codes)), Features(make(codes[:, [4, 1]])))
-    dense = found.codes.toarray() if found.is_sparse else found.codes
     assert found.provenance["columns"] == [-1, 1, -1, -1, 0]
-    np.testing.assert_array_equal(dense, codes[:, :5] * [0, 1, 0, 0, 1])
+    np.testing.assert_array_equal(dense(found.codes), codes[:, :5] * [0, 1, 0, 0, 1])
 
 
 def test_all_features_are_kept_if_there_are_more_new_ones(codes, again):

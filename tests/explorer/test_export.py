@@ -82,6 +82,8 @@ def test_a_copy_works_in_a_subfolder(digits, static, visit, tmp_path):
     page.goto(page.url + "#/features")
     page.get_by_text("less active features are not in this copy").wait_for()
     assert page.locator("tbody tr").count() == 4
+    page.goto(page.url + "?min_active=0")
+    page.get_by_text("are not in this copy. Show all").wait_for()
 
 
 def test_a_large_copy_says_how_to_serve_it_if_it_is_opened_as_a_file(static, visit, chromium, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from nonneg import Features, InputError, metrics
+from nonneg.codes import dense
 from nonneg.explorer import Explorer, open_explorer
 from nonneg.explorer._feature_set import FeatureSet
 from nonneg.explorer._map_page import map_page
@@ -30,18 +31,17 @@ def explorer(request) -> Explorer:
     return made(request.param)
 
 
-def dense(explorer: Explorer):
-    codes = explorer.sets[0].features.codes
-    return np.asarray(codes.toarray() if sp.issparse(codes) else codes, np.float64)
+def codes_of(explorer: Explorer):
+    return np.asarray(dense(explorer.sets[0].features.codes), np.float64)
 
 
 def units(explorer: Explorer):
-    codes = dense(explorer)
+    codes = codes_of(explorer)
     return codes / np.maximum(np.linalg.norm(codes, axis=1, keepdims=True), 1e-30)
 
 
 def test_feature_statistics_equal_the_metrics(explorer):
-    codes, labels = dense(explorer), explorer.sets[0].features.labels
+    codes, labels = codes_of(explorer), explorer.sets[0].features.labels
     consistency = metrics.class_consistency(codes, labels)
     overlap = np.abs(metrics.correlation_matrix(codes).numpy())
     np.fill_diagonal(overlap, 0)
@@ -59,7 +59,7 @@ def test_feature_statistics_equal_the_metrics(explorer):
 
 
 def test_strongest_samples_and_histogram(explorer):
-    codes = dense(explorer)
+    codes = codes_of(explorer)
     page = explorer.feature(0, 3)
     order = [row for row in np.argsort(-codes[:, 3], kind="stable") if codes[row, 3]]
     assert [sample.row for sample in page.strongest] == order[:18]
@@ -75,7 +75,7 @@ def test_ties_are_broken_by_row_as_on_the_card():
 
 
 def test_bands_cover_all_quarters_of_the_active_samples(explorer):
-    codes = dense(explorer)
+    codes = codes_of(explorer)
     values = np.sort(codes[codes[:, 3] > 0, 3])
     bands = explorer.feature(0, 3).bands
     assert [band.title for band in bands] == ["strong", "medium", "weak", "weakest"]
@@ -86,7 +86,7 @@ def test_bands_cover_all_quarters_of_the_active_samples(explorer):
 
 
 def test_near_misses_are_inactive_and_have_the_usual_companions(explorer):
-    codes, unit = dense(explorer), units(explorer)
+    codes, unit = codes_of(explorer), units(explorer)
     strongest = [row for row in np.argsort(-codes[:, 3], kind="stable") if codes[row, 3]][:50]
     typical = unit[strongest].sum(0)
     typical[3] = 0
@@ -97,13 +97,13 @@ def test_near_misses_are_inactive_and_have_the_usual_companions(explorer):
 
 
 def test_co_active_and_similar_features(explorer):
-    columns = dense(explorer)
+    columns = codes_of(explorer)
     columns = columns / np.maximum(np.linalg.norm(columns, axis=0), 1e-30)
     cosine = columns.T @ columns
     page = explorer.feature(0, 3)
     others = sorted((i for i in range(15) if i not in (3, 4)), key=lambda i: -cosine[3, i])
     assert [each.other.feature for each in page.co_active] == others[:6]
-    active = dense(explorer) > 0
+    active = codes_of(explorer) > 0
     for each in page.co_active:
         assert each.co_activation == pytest.approx(active[active[:, 3], each.other.feature].mean())
 
@@ -122,7 +122,7 @@ def test_co_active_and_similar_features(explorer):
 def test_shares_of_a_sample_sum_to_one(explorer):
     page = explorer.sample(0, 7)
     assert sum(part.share for part in page.parts) == pytest.approx(1)
-    assert {part.caption.feature for part in page.parts} == set(np.flatnonzero(dense(explorer)[7]))
+    assert {part.caption.feature for part in page.parts} == set(np.flatnonzero(codes_of(explorer)[7]))
 
 
 def test_neighbours_are_ranked_by_cosine_and_contributions_sum_to_the_score(explorer):
@@ -202,7 +202,7 @@ def test_a_label_is_a_hint_only_if_it_stands_out():
 
 
 def test_overview_counts_live_and_dense_features(explorer):
-    codes = dense(explorer)
+    codes = codes_of(explorer)
     found = explorer.overview().sets[0]
     assert (found.live, found.dead) == (14, 1) and sum(found.frequency_counts) == 14
     assert found.dense == ((codes > 0).mean(0) > 0.5).sum()

@@ -110,11 +110,38 @@ def test_samples_are_found_by_their_words_and_label(topics):
         explorer.find(0, "storm", label="nothing")
 
 
-def test_the_map_is_painted_filtered_and_leads_to_samples(topics, serve, visit):
-    page = visit(serve(topics) + "/map?label=money")
-    page.locator("canvas[data-painted]").wait_for()
-    page.get_by_text("60 texts match").wait_for()
-    page.get_by_role("button", name="Skip the tour").click()
+@pytest.mark.parametrize(
+    ("words", "rows"),
+    [
+        ("art", (0, 3)),
+        ("ART: house", (0,)),
+        ("house_", (1,)),
+        ("tech", (2,)),
+        ("京", (4,)),
+        ("ibm", (4,)),
+        ("c++", (5,)),
+        ("+", (5,)),
+        ("one two three four five six seven eight nine ten house", ()),
+        ("one two three four five six seven eight nine ten eleven", (5,)),
+    ],
+)
+def test_all_words_match_at_the_beginnings_of_words(words, rows):
+    texts = [
+        "Art: a house",
+        "It starts parties; house_7",
+        "(x)",
+        "L’artisan",
+        "東京のIBM社",
+        "C++ one two three four five",
+    ]
+    texts[5] += " six seven eight nine ten eleven"
+    labels = {"labels": [0, 0, 1, 0, 0, 0], "label_names": ["World", "Sci/Tech"]}
+    explorer = open_explorer([Features(np.eye(6, dtype=np.float32), texts=texts, **labels)])
+    assert explorer.find(0, words).rows == rows
+
+
+def select(page):
+    """Draw a lasso around the whole map."""
     page.get_by_role("button", name="Lasso").click()
     page.locator(".legend").scroll_into_view_if_needed()
     box = page.locator("canvas.points").bounding_box()
@@ -124,6 +151,14 @@ def test_the_map_is_painted_filtered_and_leads_to_samples(topics, serve, visit):
     for x, y in ((left, top), (right, top), (right, bottom), (left, bottom)):
         page.mouse.move(x, y)
     page.mouse.up()
+
+
+def test_the_map_is_painted_filtered_and_leads_to_samples(topics, serve, visit):
+    page = visit(serve(topics) + "/map?label=money")
+    page.locator("canvas[data-painted]").wait_for()
+    page.get_by_text("60 texts match").wait_for()
+    page.get_by_role("button", name="Skip the tour").click()
+    select(page)
     page.locator("h2", has_text="60 selected").wait_for()
     page.locator(".chosen .tile").first.click()
     page.wait_for_url(re.compile("/sample/"))
@@ -142,6 +177,54 @@ def test_a_late_answer_does_not_undo_a_later_choice_on_the_map(topics, serve, vi
         late[0].continue_()
     page.wait_for_timeout(200)
     assert page.locator(".legend").is_visible()
+
+
+def test_the_list_under_the_map_follows_the_latest_choice(topics, serve, visit):
+    page = visit(serve(topics) + "/map?q=storm")
+    page.locator("h2", has_text="60 with “storm”").wait_for()
+    page.get_by_role("button", name="Skip the tour").click()
+    late, words = [], page.get_by_label("Find texts by a word")
+    page.route("**/api/sets/0/samples", lambda route: late.append(route), times=1)
+    for word in ("goal", "price"):
+        words.fill(word)
+        words.press("Enter")
+        page.locator("h2", has_text=word).wait_for()
+    page.locator(".chosen .tile", has_text="price").first.wait_for()
+    with page.expect_response("**/samples"):
+        late[0].continue_()
+    select(page)
+    page.locator("h2", has_text="60 selected").wait_for()
+    page.get_by_label("Show only one label").select_option("sport")
+    page.get_by_text("0 texts match").wait_for()
+    words.fill("")
+    words.press("Enter")
+    page.get_by_text("60 texts match").wait_for()
+    assert page.locator(".chosen h2").inner_text().startswith("60 selected")
+    assert page.locator(".chosen .tile", has_text="goal").count() == 0
+    page.get_by_role("button", name="Clear the selection").click()
+    assert page.locator(".chosen").inner_text() == ""
+
+
+def test_a_list_of_a_search_disappears_with_its_words(topics, serve, visit):
+    page = visit(serve(topics) + "/map?q=storm")
+    page.locator("h2", has_text="60 with “storm”").wait_for()
+    page.get_by_label("Find texts by a word").fill("")
+    page.get_by_label("Find texts by a word").press("Enter")
+    page.locator(".chosen h2").wait_for(state="detached")
+
+
+def test_controls_say_that_the_server_does_not_answer(topics, serve, visit):
+    page = visit(serve(topics) + "/map")
+    page.locator("canvas[data-painted]").wait_for()
+    page.route("**/api/**", lambda route: route.abort())
+    page.get_by_role("button", name="Skip the tour").click()
+    select(page)
+    page.locator(".chosen .trouble", has_text="does not answer").wait_for()
+    page.get_by_label("Find texts by a word").fill("storm")
+    page.keyboard.press("Enter")
+    page.locator(".trouble[role=status], [role=status] .trouble", has_text="does not answer").wait_for()
+    page.locator("#find").fill("storm")
+    page.locator(".choices .trouble", has_text="does not answer").wait_for()
 
 
 def test_the_map_speaks_of_the_gestures_that_the_device_has(topics, serve, visit):

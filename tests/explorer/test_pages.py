@@ -8,6 +8,9 @@ import pytest
 
 from nonneg import Features, NonNegativeEmbedding
 from nonneg.convert import convert_file
+from nonneg.explorer import Explorer, Page
+from nonneg.explorer._feature_set import FeatureSet
+from nonneg.explorer._glass import GlassBox
 from nonneg.features import Suggestion, journal, write_suggestions
 from tests.explorer.conftest import HOSTILE, most_active, settled
 
@@ -134,6 +137,7 @@ def test_overview_shows_both_sets_and_statistics(own_digits, serve, visit):
     assert page.get_by_text("chance").count() >= 2
     blocks = [page.locator("article.side").nth(side).locator(".apart .bar i").count() for side in (0, 1)]
     assert blocks[0] > blocks[1] > 0
+    assert "few features of ncl are active on it" in page.locator(".lead").inner_text()
 
 
 def test_overview_says_whether_two_sets_have_the_same_samples(serve, visit):
@@ -148,6 +152,29 @@ def test_overview_says_whether_two_sets_have_the_same_samples(serve, visit):
     assert "Each row shows three texts" in page.locator("article.side").first.inner_text()
     assert page.locator(".rows .strip").first.locator("a").count() == 3
     assert "have different samples" in visit(serve(first, third)).locator(".lead").inner_text()
+
+
+def test_two_sets_are_linked_where_they_have_something_in_common(serve, visit):
+    codes = np.random.default_rng(0).random((30, 3), np.float32)
+    first, second, other = (Features(codes[:, order], ids=[f"{name}{row}" for row in range(30)])
+        for name, order in (("a", [0, 1, 2]), ("a", [2, 0, 1]), ("b", [0, 1, 2])))  # fmt: skip
+    address = serve(first, other)
+    page = visit(address + "/feature/1")
+    links = "links => links.map((link) => link.getAttribute('href'))"
+    assert page.locator(".choice a").evaluate_all(links) == ["/feature/1", "/features?set=1"]
+    assert page.get_by_role("link", name="Compare").count() == 0
+    page.goto(address + "/sample/5")
+    settled(page)
+    assert page.locator(".choice").count() == 0
+    page.goto(serve(first, second) + "/sample/5")
+    settled(page)
+    assert page.locator(".choice a").evaluate_all(links) == ["/sample/5", "/sample/5?set=1"]
+    page.get_by_role("link", name="Compare").click()
+    page.get_by_role("link", name="Matched").wait_for()
+    page.locator(".pair .caption").nth(1).click()
+    page.locator("article.feature").wait_for()
+    feature = int(page.url.split("/feature/")[1].split("?")[0])
+    assert page.locator(".choice a").first.get_attribute("href") == f"/feature/{[2, 0, 1][feature]}"
 
 
 def test_small_images_are_enlarged_without_smoothing(ncl, serve, visit):
@@ -191,9 +218,14 @@ def test_keys_move_through_features_and_open_one(ncl, serve, visit):
     first = page.locator("tbody th a").nth(0)
     page.keyboard.press("k")
     assert first.evaluate("link => link === document.activeElement")
+    page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.locator("article.feature").wait_for()
     assert "/feature/" in page.url
+    page.go_back()
+    page.locator("table.features").wait_for()
+    page.keyboard.press("j")
+    assert page.locator("tbody th a").nth(2).evaluate("link => link === document.activeElement")
 
 
 def test_switching_a_feature_off_changes_the_neighbours_and_can_be_undone(ncl, serve, visit):
@@ -207,6 +239,49 @@ def test_switching_a_feature_off_changes_the_neighbours_and_can_be_undone(ncl, s
     page.go_back()
     page.locator(".change").wait_for(state="detached")
     assert page.locator(".part input").first.is_checked()
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "find"
+
+
+def test_going_back_to_a_page_with_another_checkbox_keeps_the_position(ncl, serve, visit):
+    page = visit(serve(ncl) + "/sample/5", viewport={"width": 1280, "height": 400})
+    settled(page)
+    page.locator(".part input").nth(2).scroll_into_view_if_needed()
+    page.evaluate("scrollTo(0, 200)")
+    page.wait_for_timeout(100)  # scrolling is reported later
+    for place in (0, 1):
+        page.locator(".part input").nth(place).evaluate("box => box.click()")
+        page.locator(".part.off").nth(place).wait_for()
+    page.go_back()
+    page.locator(".part.off").nth(1).wait_for(state="detached")
+    assert page.evaluate("scrollY") == 200
+
+
+def test_the_feature_that_decides_a_prediction_can_be_switched_off(visit):
+    codes = np.linspace(12, 1, 12, dtype=np.float32) * np.random.default_rng(0).uniform(0.9, 1, (20, 12))
+
+    class LastFeature(GlassBox):
+        """A classifier for which only the weakest feature counts."""
+
+        def __init__(self):
+            self.coef, self.intercept = np.outer([1, -1], np.eye(12)[11]), np.zeros(2)
+            self.classes, self.missing = ["yes", "no"], 0
+
+    explorer = Explorer([FeatureSet(Features(codes.astype(np.float32)), "x", glass_box=LastFeature())])
+    with Page(explorer, port=0) as served:
+        page = visit(served.url + "sample/3")
+        boxes, decisive = page.locator(".part input"), page.get_by_role("checkbox", name="use feature 11")
+        assert boxes.count() == 9
+        decisive.uncheck()
+        page.locator(".change", has_text="probability 50%").wait_for()
+        page.get_by_role("button", name="Show all 12").click()
+        page.get_by_role("checkbox", name="use feature 9").uncheck()
+        page.wait_for_url("**/sample/3?off=9,11&all=1")
+        page.locator(".part.off").nth(1).wait_for()
+        assert boxes.count() == 12 and not decisive.is_checked()
+        page.reload()
+        page.locator(".part.off").nth(1).wait_for()
+        assert boxes.count() == 12
 
 
 def test_signed_codes_are_shown_with_their_signs(serve, visit):
@@ -269,6 +344,30 @@ def test_invalid_parameters_in_the_address_are_ignored(own_digits, serve, visit)
         assert "sample" in path or page.locator("tbody tr").count() > 0
 
 
+def test_only_the_first_question_mark_of_an_address_begins_its_parameters(ncl, serve, visit):
+    visit(serve(ncl) + "/features?q=is it?oil").locator("main p", has_text="“is it?oil”").wait_for()
+
+
+def test_a_search_keeps_the_order_and_the_limits_of_the_page(ncl, serve, visit):
+    page = visit(serve(ncl) + "/features?sort=frequency&min_active=1&page=2")
+    page.locator("#find").fill("1")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/features?sort=frequency&min_active=1&q=1")
+
+
+def test_what_is_typed_while_a_page_loads_stays(ncl, serve, visit):
+    page = visit(serve(ncl) + "/features")
+    page.locator("table.features").wait_for()
+    late = []
+    page.route("**/api/sets/0/feature/*", lambda route: late.append(route))
+    page.locator("tbody th a").first.click()
+    page.locator("#find").press_sequentially("ab")
+    late[0].continue_()
+    page.locator("article.feature").wait_for()
+    page.keyboard.type("c")
+    assert page.locator("#find").input_value() == "abc"
+
+
 def test_features_are_filtered_by_their_frequency(ncl, serve, visit):
     page = visit(serve(ncl) + "/features")
     page.get_by_label("Active on at least, in percent").fill("20")
@@ -305,6 +404,7 @@ def test_texts_are_shown_with_distinctive_words_and_similar_texts(serve, visit):
     page.locator(".tiles a").first.click()
     page.locator("article.sample .text").wait_for()
     similar = page.locator(".found .tile.written")
+    assert similar.first.get_attribute("aria-label") is None  # its text is its name
     assert similar.count() == 12 and all(words[0] in text.lower() for text in similar.all_inner_texts())
 
 
@@ -341,6 +441,7 @@ def test_missing_pages_are_explained(ncl, serve, visit):
         ("/features?set=7", "There is no set number 7"),
     ):
         assert message in visit(address + path).locator("main").inner_text()
+    assert "does not exist" in visit(address + "/foo").locator("main").inner_text()
 
 
 def test_a_cookie_replaces_the_token_in_the_address(ncl, visit):

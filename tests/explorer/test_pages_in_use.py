@@ -1,10 +1,12 @@
 """Naming, composing, searching and trying in a real browser with the real server."""
 
 import re
+import threading
 
 import numpy as np
 
 from nonneg import Features
+from nonneg.explorer import Explorer, Page, open_explorer
 from nonneg.features import Suggestion, journal, write_suggestions
 from nonneg.search import Query, search_folder
 from tests.explorer.conftest import most_active, settled
@@ -53,6 +55,32 @@ def test_two_browsers_naming_the_same_feature_lose_no_name(ncl, serve, visit):
     assert [entry.name for entry in journal(ncl).history()] == ["first", "second"]
 
 
+def test_only_a_name_of_somebody_else_is_a_conflict(ncl, serve, visit):
+    feature, names = most_active(ncl), journal(ncl)
+    page = visit(f"{serve(ncl)}/feature/{feature}")
+    save = page.get_by_role("button", name="Save")
+    page.get_by_role("button", name="Name this feature").click()
+    page.get_by_label("What do these have in common?").fill("loops")
+    page.get_by_label("Your name").fill("Ada")
+    save.dblclick()
+    page.locator("h1", has_text="loops").wait_for()
+    assert page.title().startswith("loops")
+    page.wait_for_timeout(200)  # for a second answer
+    assert page.get_by_text("in the meantime").count() == 0 and len(names.history()) == 1
+    page.get_by_role("button", name="Rename").click()
+    page.get_by_label("What do these have in common?").fill("rings ")
+    names.record({feature: "rings"}, "Ada")
+    save.click()
+    page.locator("h1", has_text="rings").wait_for()
+    page.get_by_role("button", name="Rename").click()
+    names.record({feature: ""}, "Bob")
+    save.click()
+    page.get_by_text("Bob has removed its name in the meantime.").wait_for()
+    save.click()
+    page.get_by_text("Named by Ada").wait_for()
+    assert [entry.name for entry in names.history()] == ["loops", "rings", "", "rings"]
+
+
 def test_a_name_from_another_browser_appears_after_going_back(ncl, serve, visit):
     feature = most_active(ncl)
     address = serve(ncl)
@@ -65,6 +93,32 @@ def test_a_name_from_another_browser_appears_after_going_back(ncl, serve, visit)
     other.locator("h1", has_text="given elsewhere").wait_for()
     page.go_back()
     page.locator("tbody th", has_text="given elsewhere").wait_for()
+
+
+def test_names_suggested_while_somebody_types_are_shown_afterwards(visit, tmp_path):
+    topics = [["goal", "match", "team", "coach"], ["market", "price", "stock", "bank"]]
+    topic, ready = np.arange(200) % 2, threading.Event()
+    texts = [", ".join(np.random.default_rng(row).permutation(topics[number])) for row, number in enumerate(topic)]
+    folder = Features(np.eye(2, dtype=np.float32)[topic], texts=texts).save(tmp_path / "x.features")
+
+    class Waiting(Explorer):
+        def prepare(self, encodes=False):
+            ready.wait(60)
+            super().prepare(encodes)
+
+    with Page(Waiting(open_explorer([folder]).sets), port=0) as served:
+        page = visit(served.url + "feature/0")
+        page.get_by_role("button", name="Name this feature").click()
+        page.get_by_label("What do these have in common?").fill("half a")
+        page.get_by_role("heading", name="Feature 0").wait_for()
+        with page.expect_response(lambda answer: "/overview" in answer.url and answer.json()["sets"][0]["is_settled"]):
+            ready.set()
+        page.wait_for_timeout(200)
+        assert page.get_by_label("What do these have in common?").input_value() == "half a"
+        page.locator("h1").click()
+        page.wait_for_timeout(1600)
+        page.get_by_role("button", name="Cancel").click()
+        page.get_by_role("heading", name=re.compile("goal|match|team|coach", re.I)).first.wait_for()
 
 
 def test_a_read_only_page_offers_no_naming(ncl, serve, visit):
@@ -126,6 +180,20 @@ def test_a_slider_moved_before_leaving_does_not_change_the_next_address(ncl, ser
 def test_a_query_that_excludes_every_sample_says_so(serve, visit):
     page = visit(serve(Features(np.ones((4, 2), np.float32))) + "/compose?f=0:1&without=1")
     page.locator("main").get_by_text("No sample passes the filters.").wait_for()
+
+
+def test_an_example_keeps_the_filters_and_a_query_of_zero_weights_is_not_downloaded(ncl, serve, visit):
+    address = serve(ncl)
+    page = visit(address + "/compose?without=1")
+    link = page.locator(".examples a").first.get_attribute("href")
+    assert re.fullmatch(r"/compose\?f=\d+:1&without=1", link)
+    page.goto(f"{address}/compose?f={most_active(ncl)}:0")
+    page.locator("main").get_by_text("All weights are 0.").wait_for()
+    download = page.get_by_role("link", name="Download as JSON")
+    assert not download.is_visible()
+    page.get_by_role("slider").fill("0.5")
+    page.locator(".found a").first.wait_for()
+    assert download.is_visible()
 
 
 def test_search_with_a_feature_and_with_a_sample(ncl, serve, visit):
@@ -214,3 +282,8 @@ def test_a_search_box_says_whether_its_list_is_open(ncl, serve, visit):
         assert box.get_attribute("aria-expanded") == "false"
     page.keyboard.press("Enter")  # nothing is offered
     assert "f=" not in page.url
+    page.keyboard.press("ArrowDown")
+    page.get_by_role("option").first.wait_for()
+    assert page.get_by_role("listbox").get_attribute("id") == box.get_attribute("aria-controls")
+    page.keyboard.press("Tab")
+    page.get_by_role("option").first.wait_for(state="hidden")

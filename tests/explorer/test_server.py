@@ -65,6 +65,17 @@ def test_files_outside_the_static_folder_are_not_served(client, folder):
         assert asks.get(path).status_code == 404
 
 
+def test_a_mistyped_address_is_answered_with_the_page(client, folder):
+    asks = client(folder)
+    for path in ("/foo", "/features/3/4"):
+        answer = asks.get(path)
+        assert answer.status_code == 404 and answer.text == asks.get("/").text
+    for path in ("/api/foo", "/api/sets/0/search", "/static/foo.js", "/media/foo"):
+        answer = asks.get(path)
+        assert answer.status_code in (404, 405) and answer.json()["detail"]
+    assert asks.post("/foo").headers["content-type"] == "application/json"
+
+
 def test_documentation_pages_of_fastapi_are_disabled(client, folder):
     assert client(folder).get("/docs").status_code == client(folder).get("/redoc").status_code == 404
 
@@ -375,6 +386,17 @@ def test_same_samples_requires_the_same_ids_in_the_same_order(client):
     a, b, c = (Features(codes, ids=ids) for ids in (["x", "y", "z"], ["x", "y", "z"], ["z", "y", "x"]))
     assert client(a, b).get("/api/overview").json()["same_samples"]
     assert not client(a, c).get("/api/overview").json()["same_samples"]
+
+
+def test_a_feature_has_a_partner_after_the_sets_were_compared(client):
+    codes = np.random.default_rng(0).random((50, 3), np.float32)
+    asks = client(Features(codes), Features(np.pad(codes[:, [2, 0]], ((0, 0), (0, 1)))))
+    paths = [f"/api/sets/{number}/feature/{feature}" for number in (0, 1) for feature in range(3)]
+    partners = lambda: [each and each["feature"] for each in (asks.get(path).json()["partner"] for path in paths)]  # noqa: E731
+    assert partners() == [None] * 6
+    asks.get("/api/comparison")
+    assert partners() == [1, None, 0, 2, 0, None]
+    assert asks.get(paths[0]).json()["partner"]["cosine"] == pytest.approx(1)
 
 
 def test_some_texts_may_be_missing(client):

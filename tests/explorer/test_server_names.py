@@ -72,6 +72,8 @@ def test_features_in_memory_cannot_be_named(client):
         {"name": "x", "unknown": 1},
         {"name": 3},
         {"name": "two\nlines"},
+        {"name": "\u200b"},
+        {"name": "\u202e"},
         {"name": "x\0y"},
         {"name": "x", "author": "a\nb"},
         [],

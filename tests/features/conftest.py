@@ -26,7 +26,3 @@ def features(request, dense):
         names={2: "wheels"},
         provenance={"seed": 0},
     )
-
-
-def as_dense(features: Features) -> np.ndarray:
-    return features.codes.toarray() if features.is_sparse else features.codes

@@ -69,6 +69,17 @@ def test_names_may_use_any_script(name, features, tmp_path):
     assert Features.load(folder).names[0] == name
 
 
+@pytest.mark.parametrize("name", ["\u200b", "\u202e\u00a0", " ", "\u3164", "\ufe0f"])
+def test_names_without_a_visible_character_are_rejected(name, features, tmp_path):
+    with pytest.raises(InputError, match=r"names: feature 0 .*visible"):
+        features.with_names({0: name})
+    folder = features.save(tmp_path / "x.features")
+    line = {"codes": journal(folder).codes, "feature": 2, "name": name, "author": "", "time": ""}
+    with (folder / "names.jsonl").open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    assert Features.load(folder).names == {}
+
+
 def test_a_name_on_disk_that_has_two_lines_is_shown_escaped(features, tmp_path):
     folder = features.save(tmp_path / "x.features")
     line = {"codes": journal(folder).codes, "feature": 0, "name": "two\nlines\0", "author": "a\tb", "time": "\ud800"}

@@ -96,6 +96,31 @@ def hunt(victim: Victim, kills: int, seed: int, root: Path) -> Count:
     return count
 
 
+def hunt_each_change(victim: Victim, root: Path) -> Count:
+    """Kill a victim before each of its changes on disk: the old content must stay until the new is complete."""
+    count, answer, place = Count(victim.name), root / "answer", root / victim.name
+    for trial in (0, 1):
+        _renew(victim, place, trial)
+        old = answered(lambda: victim.examine(place), answer)
+        changes = answered(lambda: _counted(victim, place), answer)
+        wanted = answered(lambda: victim.result(place), answer)
+        for change in range(1, changes + 1):
+            _renew(victim, place, trial)
+            code = ended(start(lambda change=change: _counted(victim, place, change), answer))
+            state = answered(lambda: victim.examine(place), answer)
+            answered(lambda: victim.work(place), answer)
+            found = answered(lambda: victim.result(place), answer)
+            count.runs += 1
+            count.kills[CHANGE] += code == -signal.SIGKILL
+            count.states[state] += 1
+            count.leftovers += len(list(place.rglob(".nonneg-tmp-*")))
+            if code != -signal.SIGKILL or state not in (old, "new") or found != wanted:
+                count.defects.append(
+                    f"{victim.name}, trial {trial}, change {change}: {old} became {state}, code {code}"
+                )
+    return count
+
+
 def _renew(victim: Victim, place: Path, trial: int) -> None:
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()

@@ -14,6 +14,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import nonneg
 from nonneg import convert, features, models, search
+from nonneg.codes import dense
 from nonneg.convert import NonNegativeClassifier, NonNegativeEmbedding
 from nonneg.errors import StoppedError
 from nonneg.features import Features, SampleMap, Suggestion, codes_key, read_map, write_map, write_suggestions
@@ -50,10 +51,9 @@ def some_features(sparse: bool = True) -> Features:
 
 def content(found: Features) -> Any:
     """Everything that features hold."""
-    dense = found.codes.toarray() if found.is_sparse else np.asarray(found.codes)
     samples = [(found.id(row), found.text(row), found.media(row)) for row in range(len(found))]
     labels = None if found.labels is None else found.labels.tolist()
-    return dense.tobytes(), samples, labels, found.label_names, dict(found.names), found.provenance
+    return dense(found.codes).tobytes(), samples, labels, found.label_names, dict(found.names), found.provenance
 
 
 def _features(name: str, sparse: bool) -> Subject:

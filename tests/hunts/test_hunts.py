@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-KINDS = ("train", "train_pairs", "train_graph", "convert", "convert_shards", "index", "save", "export")
+KINDS = ("train", "train_pairs", "train_graph", "convert", "convert_shards", "index", "add", "delete", "save", "export")
 NONE = dict.fromkeys(KINDS, 0)
 
 
@@ -32,10 +32,16 @@ def test_a_few_kills_and_damaged_bytes():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["index", "add", "delete", "save"])
+def test_a_kill_before_any_change_leaves_the_old_content_or_the_new(kind):
+    assert hunted(**{kind: 1}, options=["--each-change"]).count("no defect") == 1
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_many_kills_and_damaged_bytes(seed):
-    counts = {"train": 40, "convert": 20, "index": 20, "save": 20, "export": 10}
+    counts = {"train": 40, "convert": 20, "index": 20, "add": 10, "delete": 10, "save": 20, "export": 10}
     further = {"train_pairs": 10, "train_graph": 10, "convert_shards": 10}
     found = hunted(flips=150, **counts, **further, options=["--seed", seed])
-    assert found.count("no defect") == 9
+    assert found.count("no defect") == 11

@@ -182,7 +182,7 @@ class Indexing:
     def __init__(self, root: Path) -> None:
         self.root = root
         for value in (OLD, NEW):
-            version(value).save(root / f"{value}.features")
+            version(value).save(root / f"{value}.features", overwrite=True)
         # Compiled here once, and not in every child.
         search.Index.build(version(OLD), cosine=False).query(np.eye(40)[OLD])
 
@@ -201,19 +201,55 @@ class Indexing:
         except InputError as error:
             assert "does not hold an index" in str(error), error
             return "nothing"
-        with search.Index.open(place / "x.index") as index:
-            counts = []
-            for value in (OLD, NEW):
-                rows = index.query(np.eye(40)[value], k=5).rows[0]
-                ids = index.ids(rows)
-                assert all(id.startswith(f"{value}-") for id in ids), ids
-                assert all(index.label(int(row)) == str(value) for row in rows if row >= 0)
-                counts.append(len(ids))
-        assert counts in ([5, 0], [0, 5]), counts
-        return "old" if counts[0] else "new"
+        return {(3000, 0): "old", (0, 3000): "new"}[_rows_found(place / "x.index")]
 
     def result(self, place: Path) -> dict[str, Any]:
         assert self.examine(place) == "new"
+        return tree(place)
+
+
+def _rows_found(folder: Path) -> tuple[int, ...]:
+    """Return how many rows of each version queries find, all with their own ids, labels and scores."""
+    counts = []
+    with search.Index.open(folder) as index:
+        for value in (OLD, NEW):
+            found = index.query(np.eye(40)[value], k=len(index))
+            rows = found.rows[0][found.rows[0] >= 0]
+            versions, numbers = zip(*(id.split("-") for id in index.ids(rows)), strict=True) if len(rows) else ((), ())
+            assert {*versions, *(index.label(int(row)) for row in rows)} <= {str(value)}
+            assert [value + 1.0 + int(number) for number in numbers] == found.scores[0][: len(rows)].tolist()
+            counts.append(len(rows))
+        assert sum(counts) == len(index)
+    return tuple(counts)
+
+
+class Changing(Indexing):
+    """`Index.add` or `Index.delete`; then the index is replaced."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        super().__init__(root)
+        self.name, self.new = name, version(NEW)
+
+    def prepare(self, place: Path, trial: int) -> None:
+        super().prepare(place, 1)
+
+    def work(self, place: Path) -> None:
+        if self.examine(place) == "new":
+            return
+        with search.Index.open(place / "x.index") as index:
+            if self.name == "Index.add":
+                index.add(self.new.codes, [self.new.id(row) for row in range(3000)], self.new.labels)
+            else:
+                index.delete([f"{OLD}-{row}" for row in range(1000)])
+
+    def examine(self, place: Path) -> str:
+        search.verify(place / "x.index")
+        changed = (3000, 3000) if self.name == "Index.add" else (2000, 0)
+        return {(3000, 0): "old", changed: "new"}[_rows_found(place / "x.index")]
+
+    def result(self, place: Path) -> dict[str, Any]:
+        assert self.examine(place) == "new"
+        super().work(place)
         return tree(place)
 
 

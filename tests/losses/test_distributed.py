@@ -1,6 +1,3 @@
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import torch
@@ -11,12 +8,8 @@ from nonneg import losses
 SCRIPT = Path(__file__).parent / "two_processes.py"
 
 
-def test_two_processes_equal_one_with_the_joint_batch():
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(SCRIPT)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    result = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stdout.count("rank 1:") == 14
+def test_two_processes_equal_one_with_the_joint_batch(torchrun):
+    assert torchrun(SCRIPT).stdout.count("rank 1:") == 14
 
 
 def test_without_a_group_nothing_is_sent_even_if_one_is_initialised():

@@ -54,7 +54,7 @@ LOSSES = {
     "multimodal.info_nce": lambda z1, z2, y, g: losses.multimodal.info_nce(z1, z2, group=g),
     "multimodal.spectral": lambda z1, z2, y, g: losses.multimodal.spectral(z1, z2, group=g),
     "multimodal.info_nce with groups": lambda z1, z2, y, g: losses.multimodal.info_nce(z1, z2, group=g, related=y),
-    "multimodal.spectral with groups": lambda z1, z2, y, g: losses.multimodal.spectral(z1, z2, g, y),
+    "multimodal.spectral with groups of int16": lambda z1, z2, y, g: losses.multimodal.spectral(z1, z2, g, y.short()),
     "sup_con": sup_con,
     "sup_con in chunks": lambda z1, z2, y, g: sup_con(z1, z2, y, g, chunk_rows=5),
 }

@@ -38,14 +38,8 @@ def test_a_reset_metric_forgets_earlier_batches(name):
     assert difference(accumulated(metric, z, labels).compute(), pure(z, labels)) < 1e-9
 
 
-def test_two_processes_give_the_result_of_the_pure_functions_on_all_data():
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parents[1])}
-    result = subprocess.run(
-        [*command, str(HERE / "two_processes.py")], capture_output=True, text=True, timeout=240, env=environment
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stdout.count("rank 1:") == len(CASES)
+def test_two_processes_give_the_result_of_the_pure_functions_on_all_data(torchrun):
+    assert torchrun(HERE / "two_processes.py").stdout.count("rank 1:") == len(CASES)
 
 
 def test_the_classes_work_in_torchmetrics_collections():

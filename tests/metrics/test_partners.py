@@ -1,5 +1,7 @@
 """Metrics of pairs: who finds a partner, and whether both sides agree on a feature."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -37,6 +39,20 @@ def test_any_row_of_the_group_counts_and_ties_count_by_their_share():
     # With zero codes everything is tied: each of the 5 candidates may come first, of which 1 of group 2 counts.
     assert metrics.group_recall_at_k(np.zeros((1, 3)), b, [2], groups, k=1).tolist() == pytest.approx([0.2])
     assert metrics.group_recall_at_k(a, b, [7, 7, 7], groups, k=5).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_several_tied_rows_count_by_the_share_of_all_orders(k):
+    # The query is as near to 2 own rows and 3 others; another row is nearer, and an own one farther.
+    query = np.array([[1.0, 0.0]])
+    rows = np.array([[1, 0.1], [1, 1], [1, 1], [1, 1], [1, 1], [1, 1], [1, 3]])
+    is_own = np.array([0, 1, 0, 1, 0, 0, 1])
+    first = [1 + order.index(1) for order in itertools.permutations([1, 1, 0, 0, 0])]
+    recall = np.mean([1 + rank <= k for rank in first])
+    reciprocal = np.mean([1 / (1 + rank) if 1 + rank <= k else 0 for rank in first])
+    assert metrics.group_recall_at_k(query, rows, [1], is_own, k).item() == pytest.approx(recall, rel=1e-12)
+    own = sp.csr_array(is_own[None])
+    assert metrics.mean_reciprocal_rank(query, rows, k, own=own) == pytest.approx(reciprocal, rel=1e-12)
 
 
 def test_recall_with_groups_of_one_row_is_recall_at_k():

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 import torch
 from PIL import Image
 
+from nonneg.codes import dense
 from nonneg.errors import InputError
 from nonneg.modalities import Source
 from nonneg.modalities.images import Images, open_source
@@ -15,22 +16,10 @@ from nonneg.models import Model, ModelConfig
 from nonneg.models._codes import CodeRows
 from nonneg.models._stream import aligned_shares, embed_rows, usual_batch_size
 
-CONFIG = ModelConfig("convnet_8", Images(channels=1), projector_width=16, features=12)
-
-
-@pytest.fixture
-def model():
-    torch.manual_seed(0)
-    return Model(CONFIG)
-
 
 @pytest.fixture
 def digits():
     return open_source("digits", "test")
-
-
-def dense(features):
-    return features.codes.toarray() if features.is_sparse else features.codes
 
 
 def source_of(images):
@@ -47,14 +36,14 @@ def test_embedding_is_the_forward_pass_in_evaluation_mode(digits):
     x = (torch.from_numpy(digits.samples).permute(0, 3, 1, 2).float() / 255 - 0.3) / 0.2
     with torch.inference_mode():
         expected = model.eval()(x)
-    np.testing.assert_allclose(dense(model.embed(digits, batch_size=50)), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(dense(model.embed(digits, batch_size=50).codes), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_the_batch_size_does_not_matter_and_the_models_mode_is_restored(model, digits):
     model.train()
     model.encoder.eval()  # a frozen part stays frozen
     whole, pieces = model.embed(digits), model.embed(digits, batch_size=7)
-    np.testing.assert_allclose(dense(whole), dense(pieces), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(dense(whole.codes), dense(pieces.codes), rtol=1e-5, atol=1e-6)
     assert model.training and model.projector.training and not model.encoder.training
 
 
@@ -64,7 +53,7 @@ def test_both_layers_come_from_one_pass(model, digits):
     both = model.embed(digits, "both", batch_size=200)
     assert passes == [200, 197]
     for layer, features in both.items():
-        np.testing.assert_array_equal(dense(features), dense(model.embed(digits, layer, batch_size=200)))
+        np.testing.assert_array_equal(dense(features.codes), dense(model.embed(digits, layer, batch_size=200).codes))
         assert features.provenance["layer"] == layer
         assert features.media(3) == both["encoder"].media(3)
     assert list(both) == ["encoder", "projector"]
@@ -80,7 +69,7 @@ def test_features_have_ids_labels_and_provenance(model, digits):
 
 
 def test_low_precision_gives_nearly_the_same_codes(model, digits):
-    exact, rough = (dense(model.embed(digits, precision=p)) for p in ("32-true", "bf16-mixed"))
+    exact, rough = (dense(model.embed(digits, precision=p).codes) for p in ("32-true", "bf16-mixed"))
     assert rough.dtype == np.float32
     assert not np.array_equal(exact, rough)
     np.testing.assert_allclose(rough, exact, atol=0.02)
@@ -264,7 +253,7 @@ def test_collected_blocks_equal_the_whole(shares):
     rows.add(sp.csr_array(blocks[1]))
     codes = rows.finished()
     assert sp.issparse(codes) == (np.count_nonzero(whole) < whole.size / 2)
-    np.testing.assert_array_equal(codes.toarray() if sp.issparse(codes) else codes, whole)
+    np.testing.assert_array_equal(dense(codes), whole)
     assert not sp.issparse(codes) or (codes.has_canonical_format and codes.indices.dtype == codes.indptr.dtype)
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
+from nonneg.codes import dense
 from nonneg.errors import InputError
 from nonneg.features import Features, verify
 from nonneg.modalities.images import Images, open_source
@@ -113,15 +114,12 @@ def test_an_image_has_the_same_code_from_a_data_set_and_as_a_single_file(images,
     torch.manual_seed(0)
     Model(ModelConfig("convnet_8", images, features=24, projector_width=32)).save(tmp_path / "sized" / "model")
     (folder,) = embed_data(str(tmp_path / "sized"), str(pictures), options=EmbedOptions("train", "encoder"))
-    codes = Features.load(folder).codes
+    codes = dense(Features.load(folder).codes)
     model = load(tmp_path / "sized")
-    codes = codes.toarray() if hasattr(codes, "toarray") else codes
     for row, path in enumerate(sorted(pictures.iterdir())[:5]):
-        alone = model.embed(model.modality.read(path.read_bytes()), "encoder").codes
-        alone = alone.toarray() if hasattr(alone, "toarray") else alone
+        alone = dense(model.embed(model.modality.read(path.read_bytes()), "encoder").codes)
         np.testing.assert_allclose(alone[0], codes[row], rtol=1e-4, atol=1e-5)
-    opened = model.embed(open_source(pictures), "encoder").codes  # at their own size, resized by the model
-    opened = opened.toarray() if hasattr(opened, "toarray") else opened
+    opened = dense(model.embed(open_source(pictures), "encoder").codes)  # at their own size, resized by the model
     assert np.abs(opened - codes).max() < 0.1 * np.abs(codes).max()
 
 
@@ -151,18 +149,14 @@ def test_files_of_different_sizes_are_embedded_by_a_model_of_one_size(pictures, 
     features, model = Features.load(folder), load(tmp_path / "sized")
     assert len(features) == 21
     alone = model.embed(model.modality.read(pictures / "larger.png"))
-    codes = [f.codes.toarray() if f.is_sparse else f.codes for f in (features, alone)]
+    codes = [dense(f.codes) for f in (features, alone)]
     np.testing.assert_allclose(codes[1][0], codes[0][-1], atol=0.02 * np.abs(codes[0]).max())
 
 
-def test_two_processes_write_the_same_features_as_one(run, tmp_path):
-    arguments = ["-m", "nonneg", "embed", run, "digits", "--layer", "both", "--batch-size", "100"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    for name, start in (("one", [sys.executable]), ("two", torchrun)):
-        command = [*start, *arguments, "--out", str(tmp_path / f"{name}.features")]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
-        assert done.returncode == 0, done.stderr
+def test_two_processes_write_the_same_features_as_one(run, tmp_path, torchrun):
+    arguments = ("-m", "nonneg", "embed", run, "digits", "--layer", "both", "--batch-size", 100, "--out")
+    for processes, name in ((1, "one.features"), (2, "two.features")):
+        done = torchrun(*arguments, tmp_path / name, processes=processes)
         assert done.stdout.count("Embedded:") == 1
     for layer in ("encoder", "projector"):
         one, two = (verify(tmp_path / f"{name}-{layer}.features") for name in ("one", "two"))
@@ -196,15 +190,11 @@ def test_all_processes_end_with_the_error_of_the_one_that_failed(failing, run, t
 
 
 @pytest.mark.slow
-def test_leftovers_of_an_interrupted_run_are_removed(run, tmp_path):
+def test_leftovers_of_an_interrupted_run_are_removed(run, tmp_path, torchrun):
     for rank in (0, 1, 2):
         stale = Features(np.ones((3, 24), np.float32), ids=[f"{rank}-{i}" for i in range(3)])
         stale.save(tmp_path / f".[a].features.part-{rank}")
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "nonneg"]
     # One batch holds all samples: the second process has nothing to write.
-    command += ["embed", run, "digits", "--split", "test", "--out", str(tmp_path / "[a].features")]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
-    assert done.returncode == 0, done.stderr
+    torchrun("-m", "nonneg", "embed", run, "digits", "--split", "test", "--out", tmp_path / "[a].features")
     assert verify(tmp_path / "[a].features").shape == (397, 24)
     assert [path.name for path in tmp_path.iterdir()] == ["[a].features"]

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 
+from nonneg.codes import dense
 from nonneg.errors import InputError
 from nonneg.modalities.images import Images, open_source
 from nonneg.models import Model, ModelConfig, load, output_width
@@ -190,7 +190,7 @@ def test_a_training_step_compiles_to_one_graph_and_reaches_all_parameters(images
 
 def active_shares(model, source):
     codes = model.embed(source, media=False).codes
-    return (codes.toarray() if sp.issparse(codes) else codes > 0).astype(bool).mean(0)
+    return (dense(codes) > 0).mean(0)
 
 
 def test_features_can_be_read_at_another_share(tmp_path):

@@ -10,15 +10,8 @@ from safetensors.torch import load_file, save_file
 
 from nonneg.errors import InputError
 from nonneg.modalities.images import Images
-from nonneg.models import Model, ModelConfig, load, verify
-
-CONFIG = ModelConfig("convnet_8", Images(channels=1), projector_width=16, features=12)
-
-
-@pytest.fixture
-def model():
-    torch.manual_seed(0)
-    return Model(CONFIG)
+from nonneg.models import Model, load, verify
+from tests.models.conftest import CONFIG
 
 
 @pytest.fixture

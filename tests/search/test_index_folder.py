@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,18 +18,10 @@ from nonneg.manifest import with_checksum
 from nonneg.search import Index, index_folder, verify
 from tests.search.parity import check
 
-HERE = Path(__file__).parent
-
 
 @pytest.fixture
 def folder(features, tmp_path):
     return Index.build(features).save(tmp_path / "x.index")
-
-
-@pytest.mark.slow  # tests/hunts kills a few every time
-def test_a_kill_leaves_the_old_index_or_the_new_one():
-    done = subprocess.run([sys.executable, HERE / "kill_during_change.py"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_second_writer_is_an_error(folder, codes):

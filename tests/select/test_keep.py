@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from nonneg import Features, InputError
+from nonneg.codes import dense
 from nonneg.select import (
     MutualInformation,
     Sepin,
@@ -28,8 +29,7 @@ def test_keep_preserves_samples_labels_names_and_provenance(codes, make):
         provenance={"model": "mine"},
     )
     selected_features = keep(features, [6, 0])
-    found = selected_features.codes.toarray() if selected_features.is_sparse else selected_features.codes
-    np.testing.assert_array_equal(found, codes[:, [6, 0]])
+    np.testing.assert_array_equal(dense(selected_features.codes), codes[:, [6, 0]])
     assert selected_features.is_sparse == features.is_sparse and selected_features.names == {0: "six"}
     assert selected_features.samples == features.samples and selected_features.label_names == ("even", "odd")
     assert (selected_features.labels == features.labels).all()

@@ -148,3 +148,25 @@ def test_only_one_way_of_saving_memory_is_used():
 def test_a_learned_temperature_must_start_where_it_may_stay(name):
     with pytest.raises(InputError, match=name):
         TrainConfig(learn_temperature=True, **{name: 5.0})
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({"loss": "vicreg", "temperature": 0.5}, ["temperature"]),
+        ({"loss": "sup_con", "temperature": 0.5}, []),
+        ({"dense_temperature": 0.5}, ["dense_temperature"]),
+        ({"dense_temperature": 0.5, "dense_weight": 0.5}, []),
+        ({"projector_depth": 1, "projector_width": 99}, ["projector_width"]),
+        ({"optimiser": "adamw", "momentum": 0.5, "trust": 0.5}, ["momentum", "trust"]),
+        ({"optimiser": "sgd", "momentum": 0.5, "trust": 0.5}, ["trust"]),
+        ({"optimiser": "lars", "momentum": 0.5, "trust": 0.5}, []),
+    ],
+)
+def test_settings_that_nothing_uses_are_named(changes, names):
+    assert TrainConfig(**changes).without_effect() == names
+
+
+@pytest.mark.parametrize("name", recipes())
+def test_every_setting_of_a_recipe_is_used(name):
+    assert load_recipe(name).without_effect() == []

@@ -15,19 +15,13 @@ from nonneg.training.loop import _check_batch_size
 
 SCRIPT = Path(__file__).parent / "two_processes.py"
 NAMES = ("sgd", "lars", "share", "sup_con", "spectral", "barlow_twins", "vicreg", "cross_entropy")
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
-
-
-def run(*command):
-    result = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=250, env=ENVIRONMENT)
-    assert result.returncode == 0, result.stdout + result.stderr
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(tmp_path_factory, torchrun):
     folder = tmp_path_factory.mktemp("runs")
-    run(str(SCRIPT), str(folder / "one"))
-    run("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(SCRIPT), str(folder / "two"))
+    torchrun(SCRIPT, folder / "one", processes=1)
+    torchrun(SCRIPT, folder / "two")
     return folder
 
 
@@ -78,11 +72,9 @@ def test_several_srun_tasks_without_a_number_per_node_are_an_error(monkeypatch):
     assert launched_processes().total == 1
 
 
-def test_all_processes_end_with_the_error_of_the_first(runs):
-    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "nonneg", "train", "digits"]
-    command += ["--accelerator", "cpu", "--out", str(runs / "two" / "sgd")]
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=120, env=ENVIRONMENT)
-    assert done.returncode != 0
+def test_all_processes_end_with_the_error_of_the_first(runs, torchrun):
+    command = ("-m", "nonneg", "train", "digits", "--accelerator", "cpu", "--out", runs / "two" / "sgd")
+    done = torchrun(*command, succeeds=False)
     assert str(runs / "two" / "sgd") in done.stderr.replace("\n", "")
     assert "gloo" not in done.stderr.lower()
 
@@ -94,7 +86,7 @@ def test_two_stopped_processes_resume_to_the_same_weights(tmp_path):
 
     def started(name):
         command = [*torchrun, "train", "digits", *settings, "--out", str(tmp_path / name)]
-        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
     def finished(name):
         process = started(name)

@@ -156,8 +156,9 @@ def test_a_run_whose_features_all_die_stops_with_advice(tmp_path):
 
 
 def test_the_data_and_what_is_compiled_are_printed(tmp_path, capsys):
-    train(dataclasses.replace(SHORT, epochs=1), tmp_path / "b")
+    train(dataclasses.replace(SHORT, epochs=1, trust=0.5), tmp_path / "b")
     printed = capsys.readouterr().err
+    assert "Note: trust is not used by these settings." in printed
     assert "1,400 images of 8 x 8 x 1, all 0.1 MB on the device" in printed
     assert "nothing compiled; 32-true, 1 x cpu" in printed
     assert "Memory: about 0.1 MB for data" in printed

@@ -1,3 +1,4 @@
+import copy
 import itertools
 
 import pytest
@@ -79,6 +80,15 @@ def test_compiled_lars_has_one_kernel_for_weights_of_any_shape_and_layout():
     for eager, compiled in zip(*ends, strict=True):
         torch.testing.assert_close(compiled, eager)
     assert graphs["unique_graphs"] == before + 1
+
+
+def test_lars_can_be_copied():
+    optimiser = copy.deepcopy(LARS(parameters(), 0.1, momentum=0.9, weight_decay=0.0, trust=0.02))
+    params = optimiser.param_groups[0]["params"]
+    before = params[0].detach().clone()
+    params[0].grad = torch.ones_like(params[0])
+    optimiser.step()
+    assert not torch.equal(params[0].data, before)
 
 
 def test_lars_does_not_change_parameters_without_a_gradient():

@@ -127,6 +127,17 @@ def test_a_stopped_run_with_an_own_encoder_and_transform_resumes_exactly(tmp_pat
     assert same(whole, resumed)
 
 
+def test_a_transform_may_work_in_place():
+    def brighter_in_place(image):
+        return image.add_(torch.rand(()))
+
+    images = torch.zeros(3, 4)
+    source = source_of(torch.utils.data.TensorDataset(images), brighter_in_place)
+    (batch,) = Own(workers=0).load_views(source, torch.arange(3)[None], 0, 0, 2)
+    first, second = batch.unbind(1)
+    assert not torch.equal(first, second) and not images.any()
+
+
 def test_an_encoder_needs_no_parameters(tmp_path):
     run = train(HERE, tmp_path / "run", source=Digits(), encoder=nn.Flatten(), views=noisy, progress=False)
     assert nonneg.load(run, encoder=nn.Flatten()).encoder_width == 64

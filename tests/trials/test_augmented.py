@@ -8,11 +8,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from nonneg.codes import dense
 from nonneg.errors import InputError
 from nonneg.modalities.images import Images, ViewConfig, open_source
 from nonneg.modalities.images.corruptions import corrupted_source
-from nonneg.models import Model, ModelConfig, load
-from nonneg.training import TrainConfig, epoch_order, load_recipe, train
+from nonneg.models import Model, ModelConfig
+from nonneg.training import TrainConfig, epoch_order
 from nonneg.trials import augmented_probe
 from nonneg.trials._labelled_training import fit, prepare_trial
 
@@ -22,21 +23,8 @@ MILD = Images(views=ViewConfig(crop_least=0.6)).fitted(TRAIN)
 QUICK = {"epochs": 3, "batch_size": 128, "views": MILD, "device": "cpu"}
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    recipe = replace(load_recipe("digits"), epochs=5, warmup_epochs=1, accelerator="cpu")
-    return load(train(recipe, tmp_path_factory.mktemp("runs") / "digits", progress=False))
-
-
-@pytest.fixture(scope="module")
-def fresh(trained):
-    torch.manual_seed(0)
-    return Model(trained.config)
-
-
 def encoded(model, source):
-    features = model.embed(source, "encoder", media=False)
-    return features.codes.toarray() if features.is_sparse else features.codes
+    return dense(model.embed(source, "encoder", media=False).codes)
 
 
 def test_a_trained_model_is_better_than_an_untrained_one(trained, fresh):

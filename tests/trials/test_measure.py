@@ -326,6 +326,16 @@ def test_the_interval_of_class_consistency_stays_between_0_and_1():
     assert 0.9 < low < 0.995 and high == 1.0
 
 
+def test_runs_on_other_samples_have_no_difference_over_seeds():
+    def column(samples):
+        figures = {PROBE: Figure(*PROBE, "linear probe", 0.5)}
+        return tuple(Measured("x", seed, "", figures, samples) for seed in (0, 1))
+
+    found = Measurement({"a": column("some"), "b": column("others"), "c": column("some")}, {})
+    assert found.difference(PROBE, "a", "b") is None
+    assert found.difference(PROBE, "a", "c").over == "seeds"
+
+
 def test_runs_without_shared_seeds_have_no_difference():
     def column(seed, value):
         return (Measured("x", seed, "", {PROBE: Figure(*PROBE, "linear probe", value)}),)

@@ -25,7 +25,8 @@ async function answer(response) {
   throw new RequestError(response.status, message);
 }
 
-async function request(path, options) {
+/** Request JSON from an address of this server. */
+export async function request(path, options) {
   try {
     return await answer(await fetch(path, options));
   } catch (error) {

@@ -1,11 +1,11 @@
 // Entry point: header, routes and keyboard shortcuts.
 
-import { follow, go, here, href, isStatic, forSet, setNumber } from "./address.js";
+import { focusPlace, follow, go, here, href, isStatic, forSet, restoreFocus, setNumber } from "./address.js";
 import { forget, forgetNames } from "./api.js";
 import { dataText, element } from "./build.js";
 import { finder } from "./finder.js";
 import { mapPage } from "./map.js";
-import { loadOverview } from "./pieces.js";
+import { loadOverview, titleTab } from "./pieces.js";
 import { samplesPage } from "./samples.js";
 import { firstVisit, showTour } from "./tour.js";
 import { comparePage } from "./compare.js";
@@ -31,10 +31,10 @@ const ROUTES = [
 ];
 const LIVE_ONLY = /^\/(samples|compose|try|reference)$/; // pages that a static copy does not have
 const POLL = 1500; // milliseconds between checks whether hints from texts are ready
+const TYPED = "input:not([type=checkbox]):not([type=range]), textarea, select, [contenteditable]"; // takes letters
 
 const main = document.getElementById("main");
 let latest = 0; // number of the latest call of draw
-let projectName = "";
 
 /** What is open: the names of the sets, with the model and the data of each as far as they are known. */
 function project({ sets }) {
@@ -43,6 +43,10 @@ function project({ sets }) {
   return element("p", { class: "project clamped" }, sets.map((each, place) => [
     place ? " and " : "", element("a", { href: href("/", forSet(place)), class: "name" }, dataText(each.name)), !shared && about(each.source),
   ]), shared && about(sets[0].source));
+}
+
+function isFinding() {
+  return document.activeElement?.id === "find";
 }
 
 function header(overview) {
@@ -54,15 +58,15 @@ function header(overview) {
   if (!isStatic || overview.sets[set]?.has_map) pages.push(["/map", "Map", path === "/map"]);
   if (!isStatic) pages.push(["/samples", "Samples", /^\/sample/.test(path)]);
   if (!isStatic) pages.push(["/compose", "Compose", path === "/compose"]);
-  if (overview.sets.length > 1) pages.push(["/compare", "Compare", path === "/compare"]);
+  if (overview.same_samples) pages.push(["/compare", "Compare", path === "/compare"]);
   if (overview.sets.some((each) => each.can_encode)) {
     pages.push(["/try", overview.sets.some(findsByWords) ? "Search" : "Try", path === "/try"]);
   }
-  document.getElementById("header").replaceChildren(
-    project(overview),
-    element("nav", { class: "places", "aria-label": "Pages" }, pages.map((page) => link(...page))),
-    finder(/^\/(features|samples)$/.test(path) ? here().parameters.get("q") || "" : ""),
-  );
+  const bar = document.getElementById("header");
+  const parts = [project(overview), element("nav", { class: "places", "aria-label": "Pages" }, pages.map((page) => link(...page)))];
+  // What somebody is typing is kept.
+  if (isFinding()) parts.forEach((part, place) => bar.children[place].replaceWith(part));
+  else bar.replaceChildren(...parts, finder(/^\/(features|samples)$/.test(path) ? here().parameters.get("q") || "" : ""));
   document.getElementById("footer").replaceChildren(
     isStatic
       ? dataText(`Static copy. ${overview.note || ""}`)
@@ -71,18 +75,8 @@ function header(overview) {
   );
 }
 
-/** Return a selector that finds the focused element again after the page is redrawn. */
-function focusSelector() {
-  const active = document.activeElement;
-  for (const name of ["aria-label", "href"]) {
-    const value = active?.getAttribute(name);
-    if (value) return `${active.localName}[${name}="${CSS.escape(value)}"]`;
-  }
-  return null;
-}
-
-/** Draw the current page: at the top if `fresh`, at the position `scroll` if given, or else where the reader is. */
-async function draw(fresh, scroll = null) {
+/** Draw the current page: at the top if `fresh`, at the position and with the focus if given, or else as it is. */
+async function draw(fresh, { scroll = null, focus: left = null } = {}) {
   const mine = (latest += 1);
   const { path, parameters } = here();
   // The overview is the slowest request, and only the first page shows the names in it.
@@ -93,14 +87,13 @@ async function draw(fresh, scroll = null) {
   let focus = null;
   try {
     overview = await loadOverview();
-    projectName = overview.sets.map((each) => each.name).join(" and ");
     const number = setNumber();
     if (!Object.hasOwn(overview.sets, number)) throw new Error(`There is no set number ${parameters.get("set")}.`);
     if (isStatic && LIVE_ONLY.test(path)) throw new Error("This page is not part of a static copy. Open the features with nonneg explore to use it.");
     const found = ROUTES.map(([pattern, show]) => [path.match(pattern), show]).find(([match]) => match);
     page = found ? await found[1]({ set: number, overview, parameters, number: Number(found[0][1]) }) : null;
     if (mine !== latest) return;
-    focus = fresh ? null : focusSelector();
+    focus = fresh ? null : left ?? focusPlace();
     header(overview);
     if (!page) throw new Error("This page does not exist.");
   } catch (error) {
@@ -111,26 +104,27 @@ async function draw(fresh, scroll = null) {
       element("p", {}, element("a", { href: href("/") }, "Back to the overview")));
   }
   main.replaceChildren(page);
-  if (focus) document.querySelector(focus)?.focus({ preventScroll: true });
+  if (focus && !isFinding()) restoreFocus(focus);
   main.removeAttribute("aria-busy");
-  document.title = `${main.querySelector("h1")?.textContent || "Explorer"} · ${projectName || "Explorer"}`;
+  titleTab();
   if (fresh) {
     scrollTo(0, 0);
-    main.focus({ preventScroll: true });
+    if (!isFinding()) main.focus({ preventScroll: true });
   } else if (scroll !== null) scrollTo(0, scroll);
 }
 
-/** Draw the page again when hints from texts are ready. */
+/** Draw the page again when hints from texts are ready and the reader is not typing. */
 async function awaitHints() {
-  const overview = await loadOverview();
-  if (isStatic || overview.sets.every((each) => each.is_settled)) return;
-  setTimeout(async () => {
+  const areReady = () => loadOverview().then(({ sets }) => sets.every((each) => each.is_settled), () => false);
+  const isTyping = () => document.activeElement?.matches(TYPED) || main.querySelector(".edit");
+  const pause = () => new Promise((resolve) => setTimeout(resolve, POLL));
+  if (isStatic || await areReady()) return;
+  do {
+    await pause();
     forget();
-    const later = await loadOverview();
-    const busy = document.activeElement?.matches("input, select, textarea");
-    if (busy || !later.sets.every((each) => each.is_settled)) awaitHints();
-    else if (!/^\/(map|try)$/.test(here().path)) draw(false, scrollY); // what these pages show is not in their address
-  }, POLL);
+  } while (!await areReady());
+  while (isTyping()) await pause();
+  if (!/^\/(map|try)$/.test(here().path)) draw(false, { scroll: scrollY }); // what these pages show is not in their address
 }
 
 /** Move the focus through a list of links. */
@@ -142,9 +136,9 @@ function step(by) {
 }
 
 document.addEventListener("keydown", (event) => {
-  const typing = event.target.matches("input, textarea, select, [contenteditable]");
+  const typing = event.target.matches(TYPED);
   if (event.metaKey || event.ctrlKey || event.altKey) return;
-  if (event.key === "Escape" && typing) event.target.blur();
+  if (event.key === "Escape" && typing && !event.defaultPrevented) event.target.blur();
   if (typing) return;
   if (event.key === "/") {
     event.preventDefault();

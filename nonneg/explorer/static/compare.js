@@ -6,7 +6,7 @@ import { dataText, element, figure } from "./build.js";
 import { count, featureLink, pageNumber, pager, strip } from "./pieces.js";
 
 const PAGE = 12;
-const DEFAULT_SIMILARITY = 0.5; // minimum cosine of matching features
+export const DEFAULT_SIMILARITY = 0.5; // minimum cosine of matching features
 
 function side(set, row) {
   return element("div", { class: "half" }, featureLink(set, row, { "data-step": "" }), strip(set, row.feature, 6));
@@ -39,6 +39,7 @@ export async function comparePage({ overview, parameters }) {
   const page = pageNumber(parameters, pages);
   const address = (changes) => href("/compare", { ...Object.fromEntries(here().parameters), ...changes });
 
+  const shown = element("output", {}, figure(minimum));
   return element("section", {},
     element("h1", {}, dataText(first.name), " and ", dataText(second.name)),
     element("p", {},
@@ -46,11 +47,12 @@ export async function comparePage({ overview, parameters }) {
       ` The mean cosine of the pairs is ${figure(found.agreement)}; with shuffled ${first.kind} it would be ${figure(found.chance)}.`),
     element("label", { class: "level" }, "Minimum similarity ",
       element("input", { type: "range", min: 0.1, max: 0.95, step: 0.05, value: minimum, "aria-label": "Minimum similarity",
+        oninput: (event) => { shown.textContent = figure(Number(event.target.value)); },
         onchange: (event) => {
           go(address({ similarity: event.target.value, page: "" }), { replace: true, quiet: true });
           redraw();
         } }),
-      element("output", {}, figure(minimum))),
+      shown),
     element("nav", { class: "choice", "aria-label": "Matched and unmatched features" }, Object.entries(views).map(([key, [text]]) =>
       element("a", { href: address({ show: key, page: "" }), "aria-current": key === show ? "true" : null },
         text, ` ${count(groups[key].length)}`))),

@@ -88,13 +88,25 @@ export async function composePage({ set, overview, parameters }) {
   let latest = 0; // number of the latest request
   let waiting = 0;
   let likes = [];
+  let share = null; // the buttons to share the query
+
+  function isSearch() {
+    return query.like.size > 0 || [...query.features.values()].some((weight) => weight > 0);
+  }
+
+  function exampleAddress(feature) {
+    const without = new Set([...query.without].filter((each) => each !== feature));
+    return address(set, { ...query, features: new Map([[feature, 1]]), without });
+  }
 
   async function show() {
     const mine = (latest += 1);
-    if (!query.features.size && !query.like.size) {
-      results.replaceChildren(
-        element("p", { class: "soft" }, "Add a feature to start. You can combine several features, require some and exclude others."),
-        examples(set, "For example:", (feature) => href("/compose", forSet(set, { f: `${feature}:1` }))));
+    if (!isSearch()) {
+      const words = query.features.size
+        ? "All weights are 0. Move one to the right to search."
+        : "Add a feature to start. You can combine several features, require some and exclude others.";
+      announce(words);
+      results.replaceChildren(element("p", { class: "soft" }, words), ...[query.features.size ? null : examples(set, "For example:", exampleAddress)].filter(Boolean));
       return;
     }
     let found;
@@ -135,6 +147,7 @@ export async function composePage({ set, overview, parameters }) {
 
   function setWeight(feature, weight) {
     query.features.set(feature, weight);
+    share.hidden = !isSearch();
     clearTimeout(waiting);
     const from = location.href;
     waiting = setTimeout(() => {
@@ -198,6 +211,8 @@ export async function composePage({ set, overview, parameters }) {
   }
 
   function drawControls() {
+    share = shareButtons(() => queryFile(query, likes.filter((sample) => query.like.has(sample.row))));
+    share.hidden = !isSearch();
     controls.replaceChildren(...[
       heading("With"),
       ...[...query.features].map(weightControl),
@@ -210,7 +225,7 @@ export async function composePage({ set, overview, parameters }) {
       ...[...query.without].map(excluded),
       chooser("Exclude a feature", rows, query.without, (feature) =>
         update(() => exclude(feature), `stop excluding ${fullTitle(caption(feature))}`)),
-      (query.features.size > 0 || query.like.size > 0) && shareButtons(() => queryFile(query, likes.filter((sample) => query.like.has(sample.row)))),
+      share,
     ].filter(Boolean));
   }
 

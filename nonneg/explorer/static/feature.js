@@ -4,9 +4,10 @@ import { href, forSet } from "./address.js";
 import { ask } from "./api.js";
 import { dataText, element, figure, percent } from "./build.js";
 import { activation } from "./charts.js";
+import { DEFAULT_SIMILARITY } from "./compare.js";
 import { markTiles } from "./marks.js";
 import { naming } from "./naming.js";
-import { count, featureLink, kind, setChoice, strip, tiles, title } from "./pieces.js";
+import { count, featureLink, hasFeaturePage, kind, setChoice, strip, tiles, title, titleTab } from "./pieces.js";
 
 function section(heading, words, ...children) {
   return element("section", {}, element("h2", {}, heading), words && element("p", { class: "soft" }, words), ...children);
@@ -82,6 +83,12 @@ function related(set, heading, words, relations) {
     strip(set, each.other.feature, 6)))));
 }
 
+/** The address of the same feature in the other set if it is known, or else of the list of its features. */
+function counterpart(partner, other) {
+  const isSame = partner && partner.cosine >= DEFAULT_SIMILARITY && hasFeaturePage(other, partner.feature);
+  return href(isSame ? `/feature/${partner.feature}` : "/features", forSet(other));
+}
+
 export async function featurePage({ set, overview, number }) {
   const page = await ask(`sets/${set}/feature/${number}`);
   const { row } = page;
@@ -98,7 +105,7 @@ export async function featurePage({ set, overview, number }) {
     element("div", { class: "head" }, heading,
       element("nav", { class: "buttons", "aria-label": "Other features" },
         step(number - 1, "Previous", "prev"), step(number + 1, "Next", "next"))),
-    setChoice(set, (other) => href(`/feature/${number}`, forSet(other))),
+    setChoice(set, (other) => (other === set ? href(`/feature/${number}`, forSet(set)) : counterpart(page.partner, other))),
     element("div", { class: "split" },
       element("div", {},
         element("p", { class: "large" }, live
@@ -114,7 +121,10 @@ export async function featurePage({ set, overview, number }) {
           `${one.title[0].toUpperCase()}${one.title.slice(1)}: ${percent(one.value)} (chance: ${percent(one.chance)}).`)),
         live && each.searchable !== false
           && element("p", {}, element("a", { class: "button main", href: search }, "Search with this feature"))),
-      naming(set, page, each.can_name && live, update)),
+      naming(set, page, each.can_name && live, (caption) => {
+        update(caption);
+        titleTab();
+      })),
     live && section(signed ? "Most positive" : "Strongest", null, 
       markTiles(set, number, tiles(set, page.strongest.slice(0, few ? 9 : 18), { size: "rows" }))),
     live && section(signed ? "From most positive to most negative" : "From strong to weak",

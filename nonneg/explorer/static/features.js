@@ -146,11 +146,11 @@ export async function featuresPage({ set, overview, parameters }) {
     element("div", { class: "head" },
       element("h1", {}, "Features"), setChoice(set, (number) => address({ set: number || "", page: "" }))),
     element("p", { class: "clamped" }, summary, `, computed from ${count(samples)} ${kind(set, samples)}. `,
+      omitted > 0 && `${counted(omitted, "less active feature is", "less active features are")} not in this copy. `,
       (words.length > 0 || limited)
         && element("a", { href: address({ q: "", min_active: "", max_active: "", min_consistency: "", page: "" }) }, "Show all"),
       !words.length && !limited && dead > 0 && element("a", { href: address({ all: all ? "" : 1, page: "" }) },
-        all ? "Hide features that are never active" : `Show ${counted(dead, "feature that is never active", "features that are never active")}`),
-      omitted > 0 && ` ${counted(omitted, "less active feature is", "less active features are")} not in this copy.`),
+        all ? "Hide features that are never active" : `Show ${counted(dead, "feature that is never active", "features that are never active")}`)),
     element("div", { class: "sortby" },
       element("label", {}, "Sort by ",
         element("select", {

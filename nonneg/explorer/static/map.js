@@ -9,6 +9,9 @@ import { scatter } from "./scatter.js";
 
 const HUES = 10;
 const LISTED = 48; // samples of a selection that are listed
+const GAP = 12; // pixels between the pointer and the description of a point
+
+const scheme = matchMedia("(prefers-color-scheme: dark)");
 
 function bytes(text, Kind) {
   const raw = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
@@ -68,28 +71,65 @@ export async function mapPage({ set, overview, parameters }) {
   let plot = null;
   let found = null;
   let latest = 0; // number of the latest call of colour
+  let search = null; // what the words have found, as rows and a heading
+  let selected = null; // what the lasso has selected, which is listed instead
+  let listed = null;
 
-  async function tell(rows, words) {
-    const some = rows.slice(0, LISTED);
-    list.replaceChildren(element("h2", {}, words), element("p", { class: "soft" }, "Loading…"));
-    const samples = await describe(set, some);
-    const more = rows.length > samples.length ? `The first ${samples.length} are listed.` : "";
-    list.replaceChildren(element("h2", {}, words), more && element("p", { class: "soft" }, more), tiles(set, samples, { size: "nine", lines: 3 }));
+  function clear() {
+    selected = null;
+    tell();
+    lasso.focus();
+  }
+
+  /** List the samples of the lasso, or else those of the search. */
+  async function tell() {
+    const shown = selected ?? search;
+    if (shown === listed) return;
+    listed = shown;
+    if (!shown) {
+      list.replaceChildren();
+      return;
+    }
+    const { rows, words } = shown;
+    const head = element("div", { class: "head" }, element("h2", {}, words), shown === selected
+      && element("button", { type: "button", onclick: clear }, "Clear the selection"));
+    list.replaceChildren(head, element("p", { class: "soft" }, "Loading…"));
+    let inside;
+    try {
+      const samples = await describe(set, rows.slice(0, LISTED));
+      const more = rows.length > samples.length && element("p", { class: "soft" }, `The first ${samples.length} are listed.`);
+      inside = [more || "", tiles(set, samples, { size: "nine", lines: 3 })];
+    } catch (error) {
+      inside = [element("p", { class: "trouble" }, error.message)];
+    }
+    if (shown !== listed) return; // something else is listed now
+    list.replaceChildren(head, ...inside);
     announce(words);
+  }
+
+  function fail(error) {
+    note.replaceChildren(element("span", { class: "trouble" }, error.message));
   }
 
   async function colour() {
     const mine = (latest += 1);
     const labels = found.labels && bytes(found.labels, Uint16Array);
-    const strengths = state.feature !== null && bytes((await askOnce(`sets/${set}/map/${state.feature}`)).values, Uint8Array);
-    const wanted = state.label ? found.label_names.indexOf(state.label) : -1;
+    const { feature, label, q } = state;
+    const wanted = label ? found.label_names.indexOf(label) : -1;
+    let strengths = null;
     let hits = null;
-    if (state.q && !isStatic) hits = new Set((await ask(`sets/${set}/find`, [["q", state.q], ["shown", 0]])).rows);
+    try {
+      if (feature !== null) strengths = bytes((await askOnce(`sets/${set}/map/${feature}`)).values, Uint8Array);
+      if (q && !isStatic) hits = new Set((await ask(`sets/${set}/find`, [["q", q], ["shown", 0]])).rows);
+    } catch (error) {
+      if (mine === latest) fail(error);
+      return;
+    }
     if (mine !== latest) return; // the reader has chosen something else
     const isChosen = (i) => (wanted < 0 || labels[i] === wanted) && (!hits || hits.has(i));
     const chosen = wanted >= 0 || hits ? Array.from({ length: total }, (_, i) => isChosen(i)) : null;
     const places = placesOfLabels(labels, found.label_names);
-    plot.colour(coloured(total, labels, places, strengths || null, chosen), (i) => (chosen ? chosen[i] : true));
+    plot.colour(coloured(total, labels, places, strengths, chosen), (i) => (chosen ? chosen[i] : true));
     key.replaceChildren(strengths
       ? element("p", { class: "soft" }, `Orange: ${kind(set)} on which the feature is active.`)
       : found.label_names.length ? legend(found.label_names, places) : "");
@@ -98,7 +138,9 @@ export async function mapPage({ set, overview, parameters }) {
       + (matchMedia("(pointer: coarse)").matches
         ? " Drag to move, pinch to zoom, use Lasso to select."
         : " Drag to move, scroll to zoom, hold Shift or use Lasso to select.");
-    if (hits) tell([...hits].filter(isChosen), `${count(matching)} with “${state.q}”`);
+    if (!hits) search = null;
+    else if (search?.q !== q || search.label !== label) search = { q, label, rows: [...hits].filter(isChosen), words: `${count(matching)} with “${q}”` };
+    tell();
   }
 
   function change(changes) {
@@ -117,13 +159,18 @@ export async function mapPage({ set, overview, parameters }) {
       tip.hidden = true;
       return;
     }
-    const [sample] = await describe(set, [point]);
+    const [sample] = await describe(set, [point]).catch((error) => {
+      fail(error);
+      return [];
+    });
     if (!sample || point !== hovered) return;
     const box = canvas.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
     tip.replaceChildren(sample.label !== null ? element("b", {}, dataText(labelTitle(sample.label))) : "", face(set, sample, { lines: 4 }));
-    tip.style.left = `${Math.min(event.clientX - box.left + 12, box.width - 230)}px`;
-    tip.style.top = `${event.clientY - box.top + 12}px`;
     tip.hidden = false;
+    const fits = y + GAP + tip.offsetHeight <= box.height;
+    tip.style.left = `${Math.max(0, Math.min(x + GAP, box.width - tip.offsetWidth - GAP))}px`;
+    tip.style.top = `${Math.max(0, fits ? y + GAP : y - GAP - tip.offsetHeight)}px`;
   }
 
   const colouring = element("span", { class: "colouring" });
@@ -161,12 +208,21 @@ export async function mapPage({ set, overview, parameters }) {
     found = answer;
     plot = scatter(canvas, overlay, bytes(found.positions, Uint16Array), {
       onPick: hover,
-      onClick: (row) => hasSamplePage(set, row) && go(href(`/sample/${row}`, forSet(set))),
-      onLasso: (rows) => tell(rows, `${count(rows.length)} selected (${percent(rows.length / total)})`),
+      onClick: (row, event) => {
+        if (!hasSamplePage(set, row)) return;
+        const target = href(`/sample/${row}`, forSet(set));
+        if (event.ctrlKey || event.metaKey) open(target, "_blank", "noopener");
+        else go(target);
+      },
+      onLasso: (rows) => {
+        selected = { rows, words: `${count(rows.length)} selected (${percent(rows.length / total)})` };
+        tell();
+      },
     });
+    scheme.onchange = () => plot && canvas.isConnected && colour();
     if (plot) await colour();
     else note.textContent = "The map needs WebGL, which this browser does not offer.";
-  }).catch((error) => note.replaceChildren(element("span", { class: "trouble" }, error.message)));
+  }).catch(fail);
   drawColouring();
 
   return element("section", { class: "map" },

@@ -58,19 +58,21 @@ export function naming(set, page, canName, onChange) {
     const author = element("input", {
       name: "author", value: recall(AUTHOR) || "", maxlength: 100, autocomplete: "name", dir: "auto",
     });
+    const button = element("button", { class: "main" }, "Save");
     place.replaceChildren(element("form", {
       class: "edit",
       onsubmit: (event) => {
         event.preventDefault();
+        button.disabled = true;
         remember(AUTHOR, author.value);
-        save(name.value, author.value);
+        save(name.value.trim(), author.value.trim());
       },
     },
     element("label", {}, "What do these have in common?", name),
     element("label", {}, "Your name", author),
     element("p", { class: "trouble clamped", role: "alert" }, problem),
     element("div", { class: "buttons" },
-      element("button", { class: "main" }, "Save"), element("button", { type: "button", onclick: close }, "Cancel"))));
+      button, element("button", { type: "button", onclick: close }, "Cancel"))));
     name.focus();
   }
 
@@ -78,18 +80,22 @@ export function naming(set, page, canName, onChange) {
     try {
       const named = await send("PUT", `${path}/name`, { name, author, replaces: row.name || "" });
       apply({ row: { ...row, ...named.caption }, history: named.history, name_score: named.name_score });
-      close();
-      announce("Saved");
     } catch (error) {
       if (error.status !== 409) {
         edit(name, error.message);
         return;
       }
       apply(await ask(path));
-      const other = history[0]?.author || "Somebody";
-      edit(name, [dataText(other), " has renamed it “", dataText(row.name || ""),
-        "” in the meantime. Save again to replace that name; both stay in the history."]);
+      const { author: other = "", name: now = "" } = history[0] ?? {};
+      if (now !== name || other !== author) { // somebody else's name
+        edit(name, [dataText(other || "Somebody"), ...(now
+          ? [" has renamed it “", dataText(now), "” in the meantime. Save again to replace that name; both stay in the history."]
+          : [" has removed its name in the meantime. Save again to name it."])]);
+        return;
+      }
     }
+    close();
+    announce("Saved");
   }
 
   function apply(now) {

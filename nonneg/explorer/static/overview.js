@@ -12,7 +12,7 @@ const PARTS = 3;
 function lead(overview) {
   const { sets, same_samples: same } = overview;
   const [first, second] = sets;
-  const why = same && sets.map((each) => reason(each)).find(Boolean);
+  const sparsest = sets.reduce((a, b) => (b.active_mean < a.active_mean ? b : a)); // its example is shown for all
   const both = same ? `Two models have encoded the same ${first.kind}.` : "The two sets of features have different samples.";
   const features = second ? `${count(first.features)} and ${counted(second.features, "feature")}` : counted(first.features, "feature");
   const heading = second && !same ? features : `${features} of ${count(first.samples)} ${kind(0, first.samples)}`;
@@ -24,7 +24,8 @@ function lead(overview) {
     !second && findsByWords(first) && wordsForm(0, overview),
     second && element("p", {},
       `${both} Compare the rows on the left and on the right: does each row show one kind of thing?`,
-      why && ` The ${kind(0, 1)} at the top was chosen because ${why}.`));
+      same && reason(sparsest)
+        && [` The ${kind(0, 1)} at the top was chosen because few features of `, dataText(sparsest.name), " are active on it."]));
 }
 
 /** Why a set's example was chosen, or null if no reason applies. */
@@ -94,7 +95,7 @@ function figures(set, { sets }, heading) {
       const top = Math.max(...all.flatMap((other) => other.sepin));
       slow.append(statistic(figure(found.sepin[0]), words, curve(found.sepin_k, found.sepin, top)));
     }
-  }, () => {});
+  }, (error) => slow.append(element("p", { class: "trouble" }, error.message)));
   const often = each.dense ? count(each.dense) : "none";
   return element("section", {}, element(heading, {}, "Statistics"),
     element("div", { class: "figures" },

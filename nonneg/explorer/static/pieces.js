@@ -16,6 +16,12 @@ export async function loadOverview() {
   return overview;
 }
 
+/** Title the tab after the page's heading and the sets. */
+export function titleTab() {
+  const names = overview?.sets.map((each) => each.name).join(" and ");
+  document.title = `${document.querySelector("main h1")?.textContent || "Explorer"} · ${names || "Explorer"}`;
+}
+
 /** Format a count. */
 export function count(number) {
   return number.toLocaleString("en");
@@ -114,19 +120,20 @@ export function hasSamplePage(set, row) {
   return !isStatic || overview.sets[set].sample_pages.includes(row);
 }
 
-function hasFeaturePage(set, feature) {
+/** Whether a feature has a page; in a static copy, some do not. */
+export function hasFeaturePage(set, feature) {
   return !isStatic || !overview.sets[set].feature_pages || overview.sets[set].feature_pages.includes(feature);
 }
 
 /** A sample that links to its page. */
 export function tile(set, sample, { below = null, mark = "", lines = 5 } = {}) {
-  const properties = { class: `tile ${sample.has_picture ? "pictured" : "written"} ${mark}`, title: sampleTitle(sample) };
+  const name = sample.has_picture ? sampleTitle(sample) : null; // a text speaks for itself
+  const properties = { class: `tile ${sample.has_picture ? "pictured" : "written"} ${mark}`, title: name };
   const value = below === null && sample.strength !== null && sample.strength !== undefined;
   const inside = [face(set, sample, { lines }),
     below ?? (value && element("span", { class: "value soft" }, sample.label !== null && dataText(labelTitle(sample.label)), element("span", { class: "number" }, figure(sample.strength))))];
   if (!hasSamplePage(set, sample.row)) return element("span", properties, inside);
-  const label = `${kind(set, 1)} ${sampleTitle(sample)}`;
-  return element("a", { ...properties, href: href(`/sample/${sample.row}`, forSet(set)), "aria-label": label }, inside);
+  return element("a", { ...properties, href: href(`/sample/${sample.row}`, forSet(set)), "aria-label": name && `${kind(set, 1)} ${name}` }, inside);
 }
 
 /** A grid of samples, or a list of texts. */
@@ -156,7 +163,7 @@ export function strip(set, feature, max = 9, spread = false) {
       place.append(...(pictured ? samples.slice(0, max) : few).map((s) => tile(set, s, { lines: 1 })));
       if (!samples.length) place.append(element("span", { class: "soft" }, "never active"));
     },
-    () => place.append(element("span", { class: "soft" }, "not in this copy")),
+    (error) => place.append(element("span", { class: "soft" }, isStatic ? "not in this copy" : error.message)),
   );
   return place;
 }

@@ -1,5 +1,6 @@
 // The API reference, from the server's own description.
 
+import { request } from "./api.js";
 import { element } from "./build.js";
 
 function typeName(schema) {
@@ -32,7 +33,7 @@ function described(name, { description = "", properties = {} }) {
 }
 
 export async function referencePage() {
-  const api = await (await fetch("/openapi.json")).json();
+  const api = await request("/openapi.json");
   const calls = Object.entries(api.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, each]) => call(path, method, each)));
   return element("section", { class: "reference" },

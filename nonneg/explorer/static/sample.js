@@ -5,16 +5,22 @@ import { ask } from "./api.js";
 import { announce, dataText, element, percent } from "./build.js";
 import { markedText } from "./marks.js";
 import {
-  bar, blocksOf, counted, face, featureLink, fullTitle, hits, keyOf, kind, labelTitle, placesOf, sampleTitle, setChoice, shareOf, strip, title,
+  bar, blocksOf, counted, face, featureLink, fullTitle, hasSamplePage, hits, keyOf, kind, labelTitle, placesOf, sampleTitle, setChoice, shareOf,
+  strip, title,
 } from "./pieces.js";
 
 const SHOWN = 8;
 
-/** Features as a bar and a list. `toggle`, if given, receives a feature to switch on or off. */
-export function partsOf(set, parts, off = new Set(), toggle = null) {
+/**
+ * Features as a bar and a list: the largest and those in `listed`, then the others if `all` is true or after a click
+ * on a button, which calls `onAll`. `toggle`, if given, receives a feature to switch on or off; `off` holds those that are.
+ */
+export function partsOf(set, parts, { off = new Set(), listed = new Set(), toggle = null, all = false, onAll = () => {} } = {}) {
   const places = placesOf(parts.map((part) => part.caption.feature));
-  const list = parts.slice(0, SHOWN).map((part, place) => {
+  const isListed = ({ caption }) => places.get(caption.feature) < SHOWN || listed.has(caption.feature) || off.has(caption.feature);
+  const line = (part) => {
     const { caption } = part;
+    const place = places.get(caption.feature);
     const isOff = off.has(caption.feature);
     const key = toggle
       ? element("input", {
@@ -26,15 +32,23 @@ export function partsOf(set, parts, off = new Set(), toggle = null) {
       element("div", {},
         element("div", { class: "shared" },
           shareOf(part), featureLink(set, caption, { "data-step": "" })),
-        strip(set, caption.feature, 6)));
-  });
-  const rest = parts.slice(SHOWN);
+        isListed(part) && strip(set, caption.feature, 6)));
+  };
+  const rest = parts.filter((part) => !isListed(part)); // there can be thousands, too many for their strips
+  const list = element("div", { class: "parts" }, parts.filter(isListed).map(line), all && rest.map(line));
   const restShare = percent(rest.reduce((sum, part) => sum + part.share, 0));
+  const more = element("p", { class: "soft" }, `and ${counted(rest.length, "other feature")}, ${restShare} in total. `,
+    element("button", { type: "button", class: "link", onclick: () => {
+      const lines = rest.map(line);
+      list.append(...lines);
+      more.remove();
+      lines[0].querySelector("input, a")?.focus();
+      onAll();
+    } }, `Show all ${parts.length}`));
   return [
     bar(blocksOf(parts.filter((part) => !off.has(part.caption.feature))), places, 1, `sum of ${counted(parts.length, "feature")}`),
-    element("div", { class: "parts" }, list),
-    rest.length > 0 && element("p", { class: "soft" },
-      `and ${counted(rest.length, "smaller feature")}, ${restShare} in total`),
+    list,
+    rest.length > 0 && !all && more,
   ];
 }
 
@@ -83,11 +97,16 @@ export async function samplePage({ set, overview, number, parameters }) {
   const page = off.size && !isStatic ? await ask(path, [...off].map((feature) => ["off", feature])) : whole;
   const { sample, parts, neighbours } = page;
   const one = kind(set, 1);
+  const address = (changes) => href(`/sample/${number}`, { ...Object.fromEntries(here().parameters), ...changes });
   const toggle = (feature) => {
     if (!off.delete(feature)) off.add(feature);
-    const kept = [...off].sort((a, b) => a - b).join(",");
-    go(href(`/sample/${number}`, { ...Object.fromEntries(here().parameters), off: kept }), { quiet: true });
+    go(address({ off: [...off].sort((a, b) => a - b).join(",") }), { quiet: true });
     redraw();
+  };
+  const evidence = [whole, page].flatMap((each) => each.prediction?.evidence ?? []).map((each) => each.caption.feature);
+  const options = {
+    off, listed: new Set(evidence), toggle: isStatic ? null : toggle,
+    all: parameters.has("all"), onAll: () => go(address({ all: 1 }), { replace: true, quiet: true }),
   };
   const titles = new Map(parts.map((part) => [part.caption.feature, title(part.caption)]));
   const before = new Set(whole.neighbours.map((hit) => hit.sample.row));
@@ -99,7 +118,8 @@ export async function samplePage({ set, overview, number, parameters }) {
       element("div", {},
         element("p", { class: "soft over clamped" }, `${one[0].toUpperCase()}${one.slice(1)} `, dataText(sample.id)),
         element("h1", {}, dataText(sampleTitle(sample)))),
-      setChoice(set, (other) => href(`/sample/${number}`, forSet(other)))),
+      overview.same_samples && overview.sets.every((_, other) => hasSamplePage(other, number))
+        && setChoice(set, (other) => href(`/sample/${number}`, forSet(other)))),
     element("div", { class: "apart" },
       element("div", {},
         element("div", { class: `whole ${sample.has_picture ? "" : "written"}` }, sample.has_picture
@@ -111,13 +131,13 @@ export async function samplePage({ set, overview, number, parameters }) {
         element("h2", {}, counted(parts.length, "active feature")),
         parts.length > 0 && !isStatic
           && element("p", { class: "soft" }, `Clear a checkbox to see the ${page.prediction ? "prediction and the " : ""}neighbours without that feature.`),
-        parts.length ? partsOf(set, parts, off, isStatic ? null : toggle) : element("p", {}, "No feature is active."))),
+        parts.length ? partsOf(set, parts, options) : element("p", {}, "No feature is active."))),
     element("section", {},
       element("h2", {}, "Neighbours"),
       element("p", { class: "soft" },
         `The most similar ${kind(set)} (cosine). Each bar shows which features they share, in the colours used above.`),
       change && element("p", { class: "change clamped" }, ablationSummary(off, titles, whole.neighbours, neighbours), " ",
-        element("a", { href: href(`/sample/${number}`, forSet(set)) }, "Restore all")),
+        element("a", { href: address({ off: "" }) }, "Restore all")),
       neighbours.length
         ? hits(set, neighbours, placesOf([...titles.keys()]), titles, { before: off.size ? before : null })
         : element("p", {}, `No other ${one} shares ${off.size ? "one of the remaining features" : "a feature with it"}.`)),

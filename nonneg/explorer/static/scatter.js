@@ -53,7 +53,7 @@ function isInside(polygon, x, y) {
 
 /**
  * Draw points on a canvas. `positions` holds x and y as 16-bit integers. `onPick` receives a point or -1 when the
- * pointer moves over it, `onClick` a point, `onLasso` a list of points. Returns null without WebGL.
+ * pointer moves over it, `onClick` a point and the event, `onLasso` a list of points. Returns null without WebGL.
  */
 export function scatter(canvas, overlay, positions, { onPick, onClick, onLasso }) {
   const gl = canvas.getContext("webgl", { antialias: false, alpha: true });
@@ -150,6 +150,7 @@ export function scatter(canvas, overlay, positions, { onPick, onClick, onLasso }
   }
 
   function zoomAt(clientX, clientY, factor) {
+    onPick(-1);
     const [x, y] = toPlane(clientX, clientY);
     view.zoom = Math.max(0.5, Math.min(MAX_ZOOM, view.zoom * factor));
     const [nowX, nowY] = toPlane(clientX, clientY);
@@ -159,6 +160,7 @@ export function scatter(canvas, overlay, positions, { onPick, onClick, onLasso }
   }
 
   function move(dx, dy) {
+    onPick(-1);
     const box = canvas.getBoundingClientRect();
     const [sx, sy] = scales();
     view.x -= (2 * dx) / (box.width * sx);
@@ -196,10 +198,13 @@ export function scatter(canvas, overlay, positions, { onPick, onClick, onLasso }
   const pointers = new Map();
   let travelled = 0;
   canvas.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
     canvas.setPointerCapture(event.pointerId);
     pointers.set(event.pointerId, event);
     travelled = 0;
-    if (isLasso || event.shiftKey) lasso = [[event.clientX, event.clientY]];
+    if (!isLasso && !event.shiftKey) return;
+    onPick(-1);
+    lasso = [[event.clientX, event.clientY]];
   });
   canvas.addEventListener("pointermove", (event) => {
     const before = pointers.get(event.pointerId);
@@ -219,16 +224,16 @@ export function scatter(canvas, overlay, positions, { onPick, onClick, onLasso }
     pointers.set(event.pointerId, event);
   });
   const release = (event) => {
-    pointers.delete(event.pointerId);
+    if (!pointers.delete(event.pointerId)) return;
     if (lasso) finishLasso();
     else if (event.type === "pointerup" && travelled < 4) {
       const point = nearest(event.clientX, event.clientY);
-      if (point >= 0) onClick(point);
+      if (point >= 0) onClick(point, event);
     }
   };
   canvas.addEventListener("pointerup", release);
   canvas.addEventListener("pointercancel", release);
-  canvas.addEventListener("pointerleave", (event) => onPick(-1, event));
+  canvas.addEventListener("pointerleave", () => onPick(-1));
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
     zoomAt(event.clientX, event.clientY, Math.exp(-event.deltaY * 0.002));

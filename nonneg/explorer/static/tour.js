@@ -15,9 +15,11 @@ const STEPS = [
 export function showTour() {
   document.querySelector(".tour")?.remove();
   let step = 0;
+  const before = document.activeElement;
   const close = () => {
     remember(SEEN, "seen");
     box.remove();
+    before.focus();
   };
   const box = element("section", { class: "tour", role: "dialog", "aria-label": "Tour", onkeydown: (event) => event.key === "Escape" && close() });
   function draw() {

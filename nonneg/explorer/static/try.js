@@ -96,7 +96,7 @@ export async function tryPage({ set, overview }) {
   if (usable < 0) throw new Error("These features were opened without their model. Open the trained run to try new samples.");
   const isText = overview.sets[usable].can_encode === "text";
   const finds = findsByWords(overview.sets[usable]);
-  const result = element("div");
+  const result = element("div", { class: "tried" });
   let latest = null; // the input that was given last
 
   async function show(given) {

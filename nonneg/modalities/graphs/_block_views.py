@@ -1,40 +1,33 @@
 """Views of whole graphs: nodes and edges dropped, attributes of nodes masked, or a connected part kept."""
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from nonneg.errors import InputError
 from nonneg.modalities._random import uniform
 from nonneg.modalities.graphs._blocks import Blocks
 from nonneg.modalities.graphs._graph import Graph
 from nonneg.modalities.graphs._sample import row_entries
+from nonneg.modalities.graphs._views import Rates
 from nonneg.validation import check_fields
-
-_Rates = tuple[Annotated[float, Field(ge=0, lt=1)], ...]
 
 
 @dataclass(frozen=True)
 class GraphViewConfig:
     """How far a view may differ from a graph. The last rate of each holds for all further views."""
 
-    drop_nodes: _Rates = (0.2, 0.2)
+    drop_nodes: Rates = (0.2, 0.2)
     """Share of the nodes that the first view lacks, the second, …; one node always stays."""
-    drop_edges: _Rates = (0.0, 0.0)
+    drop_edges: Rates = (0.0, 0.0)
     """Share of the edges that a view lacks."""
-    mask_attributes: _Rates = (0.0, 0.0)
+    mask_attributes: Rates = (0.0, 0.0)
     """Share of the nodes whose attributes a view sets to 0."""
-    cut: _Rates = (0.0, 0.0)
+    cut: Rates = (0.0, 0.0)
     """Share of the nodes that a view cuts off: it keeps those that are nearest to a random one."""
 
     def __post_init__(self) -> None:
         check_fields(self, "views.")
-        for name in ("drop_nodes", "drop_edges", "mask_attributes", "cut"):
-            if not getattr(self, name):
-                raise InputError(f"views.{name} is empty, expected one rate for each view")
 
     def rate(self, name: str, view: int) -> float:
         """Return the rate of a view."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nonneg.modalities.graphs._graph import Graph
-from nonneg.modalities.graphs._sample import row_entries
+from nonneg.modalities.graphs._sample import joined_ranges, row_entries
 
 BLOCKS = "blocks"
 """Name of the tensor `(graphs + 1,)` int64 of a `Graph` that holds the first node of each of its graphs."""
@@ -61,10 +61,10 @@ def chosen_blocks(whole: ManyGraphs, chosen: Tensor) -> Blocks:
     """
     starts = whole.tensors[BLOCKS]
     first, sizes = starts[chosen], starts[chosen + 1] - starts[chosen]
-    nodes, owner, node_shift = _ranges(first, sizes)
+    nodes, owner, node_shift = joined_ranges(first, sizes)
     pattern = whole.edges
     first_edge, after = pattern.starts[first].long(), pattern.starts[first + sizes].long()
-    edges, edge_owner, edge_shift = _ranges(first_edge, after - first_edge)
+    edges, edge_owner, edge_shift = joined_ranges(first_edge, after - first_edge)
     total = pattern.starts.new_tensor([len(edges)])
     tensors = {
         "edge_starts": torch.cat(((pattern.starts[nodes] - edge_shift[owner]).int(), total)),
@@ -76,13 +76,6 @@ def chosen_blocks(whole: ManyGraphs, chosen: Tensor) -> Blocks:
         "values": _dense_rows(whole, nodes),
     }
     return Blocks(Graph(tensors), sizes, owner, nodes, edges)
-
-
-def _ranges(first: Tensor, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Join ranges of numbers; return them, the range of each, and by how much each range moves down."""
-    owner = torch.arange(len(first), device=first.device).repeat_interleave(counts)
-    shift = first - (counts.cumsum(0) - counts)
-    return torch.arange(len(owner), device=first.device) + shift[owner], owner, shift
 
 
 def _dense_rows(whole: Graph, nodes: Tensor) -> Tensor:

@@ -77,10 +77,15 @@ def neighbourhoods(whole: Graph, nodes: Tensor, layers: int, most: int, drawn: C
 
 def row_entries(starts: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Return the entries of some rows of a sparse matrix, and the place in `rows` that each belongs to."""
-    first, counts = starts[rows], starts[rows + 1] - starts[rows]
-    owner = torch.arange(len(rows), device=rows.device).repeat_interleave(counts)
+    entries, owner, _ = joined_ranges(starts[rows], starts[rows + 1] - starts[rows])
+    return entries, owner
+
+
+def joined_ranges(first: Tensor, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Join ranges of numbers; return them, the range of each, and by how much each range moves down."""
+    owner = torch.arange(len(first), device=first.device).repeat_interleave(counts)
     shift = first - (counts.cumsum(0) - counts)
-    return torch.arange(len(owner), device=rows.device) + shift[owner], owner
+    return torch.arange(len(owner), device=first.device) + shift[owner], owner, shift
 
 
 def _part(whole: Graph, hops: list[Tensor], edges: Tensor, wanted: Tensor) -> Sample:

@@ -7,7 +7,6 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from nonneg.errors import InputError
 from nonneg.modalities._random import uniform
 from nonneg.modalities.graphs._graph import Graph
 from nonneg.validation import check_fields
@@ -15,29 +14,26 @@ from nonneg.validation import check_fields
 _MOST = 0.7  # of GCA: no edge or attribute is dropped with a higher probability
 # Added to the number of a view, so that the numbers for edges, nodes and neighbours differ.
 _NODES, SAMPLED = 2**16, 2**17
-_Rates = tuple[Annotated[float, Field(ge=0, lt=1)], ...]
+Rates = Annotated[tuple[Annotated[float, Field(ge=0, lt=1)], ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True)
 class ViewConfig:
     """How far a view may differ from the graph."""
 
-    drop_edges: _Rates = (0.2, 0.4)
+    drop_edges: Rates = (0.2, 0.4)
     """Share of the edges that a view lacks: of the first view, the second, …; the last rate holds for all further
     views."""
-    mask_attributes: _Rates = (0.3, 0.4)
+    mask_attributes: Rates = (0.3, 0.4)
     """Share of the attributes that a view sets to 0 on all nodes."""
     weighting: Literal["uniform", "degree", "page_rank"] = "uniform"
     """Drop all edges and attributes with the same probability, or those of nodes with a low degree or PageRank more
     often (GCA)."""
-    drop_nodes: _Rates = (0.0, 0.0)
+    drop_nodes: Rates = (0.0, 0.0)
     """Share of the nodes whose edges a view lacks: they and their neighbours do not see each other."""
 
     def __post_init__(self) -> None:
         check_fields(self, "views.")
-        for name in ("drop_edges", "mask_attributes", "drop_nodes"):
-            if not getattr(self, name):
-                raise InputError(f"views.{name} is empty, expected one rate for each view")
 
 
 def draw_views(

@@ -60,8 +60,9 @@ def _dense_layers(projector: nn.Sequential) -> list[dict[str, bytes]] | None:
         weights = {"linear.weight": linear.weight, **({} if linear.bias is None else {"linear.bias": linear.bias})}
         if layers and isinstance(norm := layers[0], _BatchNorm):
             layers.pop(0)
-            statistics = norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias
-            weights = dict(zip(("linear.weight", "linear.bias"), _fused(linear, *statistics), strict=True))
+            statistics: Any = norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias
+            fused = nn.utils.fusion.fuse_linear_bn_weights(linear.weight, linear.bias, *statistics)
+            weights = dict(zip(("linear.weight", "linear.bias"), fused, strict=True))
         activation: str | None = "Identity"
         if layers and isinstance(layers[0], nn.ReLU | NonNegative):
             last: Any = layers.pop(0)
@@ -77,11 +78,6 @@ def _dense_layers(projector: nn.Sequential) -> list[dict[str, bytes]] | None:
         }
         found.append({"config.json": _json(settings), "model.safetensors": _tensors(weights)})
     return found or None
-
-
-def _fused(linear: nn.Linear, *statistics: Any) -> tuple[Tensor, Tensor]:
-    """Return the weight and bias of a linear layer and the batch norm after it, in evaluation mode."""
-    return nn.utils.fusion.fuse_linear_bn_weights(linear.weight, linear.bias, *statistics)
 
 
 def _transformer_files(

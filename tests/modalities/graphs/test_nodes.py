@@ -15,6 +15,7 @@ import torch
 from PIL import Image
 
 import nonneg
+from nonneg.codes import dense
 from nonneg.errors import InputError, StoppedError
 from nonneg.explorer import open_explorer
 from nonneg.features import Features
@@ -100,8 +101,8 @@ def test_nodes_are_embedded_in_their_graph_whatever_the_batch(run, graph_file):
     source = model.open(str(graph_file()))
     whole, batches = model.embed(source), model.embed(source, batch_size=7)
     some = model.embed(source.take([5, 80, 3]))
-    np.testing.assert_allclose(_dense(whole), _dense(batches), atol=1e-6)
-    np.testing.assert_allclose(_dense(whole)[[5, 80, 3]], _dense(some), atol=1e-6)
+    np.testing.assert_allclose(dense(whole.codes), dense(batches.codes), atol=1e-6)
+    np.testing.assert_allclose(dense(whole.codes)[[5, 80, 3]], dense(some.codes), atol=1e-6)
     assert some.id(0) == "5" and whole.labels is not None
 
 
@@ -301,10 +302,6 @@ def test_edges_alone_are_enough_to_train(tmp_path):
     source = Nodes().open(RawGraph("tree", "tree", 30, tree))
     run = nonneg.train(config("tree", epochs=2), tmp_path / "run", source=source, progress=False)
     assert nonneg.load(run).embed(source).shape == (30, 16)
-
-
-def _dense(features):
-    return features.codes.toarray() if features.is_sparse else np.asarray(features.codes)
 
 
 def test_features_know_how_many_edges_stay_among_their_nodes():

@@ -11,6 +11,7 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter
 from scipy.stats import poisson as scipy_poisson
 
+from nonneg.codes import dense
 from nonneg.errors import InputError
 from nonneg.modalities.images import Images, open_source
 from nonneg.modalities.images.corruptions import KINDS, corrupt, corrupted_source
@@ -215,8 +216,7 @@ def test_a_corrupted_source_is_embedded_like_any_other():
     images = corrupt(torch.from_numpy(source.samples), "shot_noise", 2).numpy()
     at_once = model.embed(replace(source, samples=images), batch_size=100)
     assert np.array_equal(lazily.labels, source.labels) and lazily.provenance["source"] == "digits/test/shot_noise-2"
-    dense = (codes.toarray() if hasattr(codes, "toarray") else codes for codes in (lazily.codes, at_once.codes))
-    np.testing.assert_array_equal(*dense)
+    np.testing.assert_array_equal(dense(lazily.codes), dense(at_once.codes))
     assert [lazily.media(row) for row in (0, 200)] == [at_once.media(row) for row in (0, 200)]
 
 

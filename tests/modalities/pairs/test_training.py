@@ -3,9 +3,7 @@
 import csv
 import importlib.util
 import json
-import os
 import signal
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +17,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import nonneg
 from nonneg.cli import main
+from nonneg.codes import dense
 from nonneg.errors import InputError, StoppedError
 from nonneg.modalities import Source
 from nonneg.modalities.images import Images
@@ -85,7 +84,7 @@ def test_words_find_pictures_and_pictures_find_words(run, folder):
     model = nonneg.load(run)
     pictures, texts = (model.embed(str(folder / "table.csv"), side=side) for side in ("image", "text"))
     assert len(pictures) == 32 and pictures.shape[1] == texts.shape[1] == 24
-    assert (pictures.codes.toarray() if pictures.is_sparse else pictures.codes).min() >= 0
+    assert dense(pictures.codes).min() >= 0
     hits = find(pictures, Query(text="red left", k=4), run=run)
     assert sum("red" in hit.text for hit in hits) >= 3 and hits[0].contributions
     hits = find(texts, Query(image=str(folder / "2.png"), k=4), run=run)
@@ -96,7 +95,7 @@ def test_both_sides_can_be_read_at_another_share(run, folder):
     data = str(folder / "table.csv")
     model = nonneg.load(run).at_share(0.4, data)
     codes = [model.embed(data, side=side, media=False).codes for side in ("image", "text")]
-    active = [np.asarray((each.toarray() if hasattr(each, "toarray") else each) > 0) for each in codes]
+    active = [dense(each) > 0 for each in codes]
     # Texts and images count alike, and there are twice as many texts.
     assert np.concatenate([active[0], active[0], active[1]]).mean() == pytest.approx(0.4, abs=0.05)
     again = nonneg.load(run).at_share(0.15, data)
@@ -160,28 +159,21 @@ def test_partners_of_a_group_are_not_negatives(loss, folder):
     assert first < second[0]["loss"]
 
 
-def test_two_processes_end_with_the_weights_of_one(tmp_path):
+def test_two_processes_end_with_the_weights_of_one(tmp_path, torchrun):
     script.train_both(tmp_path / "one")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(SCRIPT)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*torchrun, str(tmp_path / "two")], capture_output=True, text=True, timeout=200, env=environment
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    torchrun(SCRIPT, tmp_path / "two")
     for loss in ("info_nce", "spectral"):
         one, two = (load_file(tmp_path / name / loss / "model" / "model.safetensors") for name in ("one", "two"))
         assert max(float((one[key].double() - two[key].double()).abs().max()) for key in one) < 1e-6, loss
 
 
 @pytest.mark.slow
-def test_two_processes_embed_as_one(run, folder, tmp_path):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+def test_two_processes_embed_as_one(run, folder, tmp_path, torchrun):
+    arguments = ("-m", "nonneg", "embed", run, folder / "table.csv", "--batch-size", 8, "--out")
     found = []
-    for name, start in (("one", [sys.executable]), ("two", torchrun)):
-        arguments = ["-m", "nonneg", "embed", run, folder / "table.csv", "--batch-size", "8", "--out", tmp_path / name]
-        subprocess.run([*start, *map(str, arguments)], check=True, env=environment, timeout=120)
-        found.append(nonneg.Features.load(tmp_path / name))
+    for count in (1, 2):
+        torchrun(*arguments, tmp_path / str(count), processes=count)
+        found.append(nonneg.Features.load(tmp_path / str(count)))
     assert found[0].provenance == found[1].provenance and found[0].agreement is not None
     assert found[0].suggestions == found[1].suggestions
 

@@ -12,6 +12,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import nonneg
+from nonneg.codes import dense
 from nonneg.errors import InputError, StoppedError
 from nonneg.modalities.texts import Texts, ViewConfig, fit_tokenizer
 from nonneg.training import TrainConfig, train
@@ -227,8 +228,7 @@ def test_sentence_transformers_loads_the_run_and_gives_the_same_codes(tmp_path, 
     settings = script.config().replace(precision="32-true", length=12, epochs=10, **change)
     run = train(settings, tmp_path / "run", source=TEXTS, progress=False)
     texts = [*TEXTS, "Ünïcode 日本 🦊", "word " * 40]
-    ours = nonneg.load(run).embed(texts).codes
-    ours = ours.toarray() if hasattr(ours, "toarray") else ours
+    ours = dense(nonneg.load(run).embed(texts).codes)
     theirs = library.SentenceTransformer(str(run / "model"), device="cpu").encode(texts, show_progress_bar=False)
     assert np.abs(ours).max() > 0.1
     np.testing.assert_allclose(theirs, ours, atol=1e-5)
@@ -237,7 +237,6 @@ def test_sentence_transformers_loads_the_run_and_gives_the_same_codes(tmp_path, 
 def test_sentence_transformers_loads_a_run_of_another_encoder(folder, tmp_path):
     library = pytest.importorskip("sentence_transformers")
     run = train(config(folder), tmp_path / "run", source=TEXTS, progress=False)
-    ours = nonneg.load(run).embed(TEXTS).codes
-    ours = ours.toarray() if hasattr(ours, "toarray") else ours
+    ours = dense(nonneg.load(run).embed(TEXTS).codes)
     theirs = library.SentenceTransformer(str(run / "model"), device="cpu").encode(TEXTS, show_progress_bar=False)
     np.testing.assert_allclose(theirs, ours, atol=1e-5)

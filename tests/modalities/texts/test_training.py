@@ -4,8 +4,6 @@ import importlib.util
 import json
 import os
 import signal
-import subprocess
-import sys
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +15,7 @@ from safetensors.torch import load_file
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import nonneg
+from nonneg.codes import dense
 from nonneg.errors import InputError, StoppedError
 from nonneg.features import Features
 from nonneg.modalities.texts import Texts, fit_tokenizer
@@ -87,11 +86,7 @@ def test_a_run_embeds_texts_as_it_did_before_it_was_saved(run):
     assert features.text(5) == TEXTS[5] and features.label_names == tuple(sorted({t.split()[0] for t in TEXTS}))
     for rows in ([3], [40, 3]):
         alone = model.embed([TEXTS[row] for row in rows]).codes
-        np.testing.assert_allclose(_dense(alone), _dense(features.codes)[rows], atol=1e-6)
-
-
-def _dense(codes):
-    return codes.toarray() if hasattr(codes, "toarray") else np.asarray(codes)
+        np.testing.assert_allclose(dense(alone), dense(features.codes)[rows], atol=1e-6)
 
 
 def test_other_data_needs_no_labels(run, tmp_path):
@@ -167,7 +162,7 @@ def test_the_page_marks_the_words_that_switch_a_feature_on(run):
     Features.save(model.embed(TEXTS), run.parent / "run.features", overwrite=True)
     text = TEXTS[7]
     words = text.split()
-    codes = _dense(model.embed([text, *(" ".join(words[:i] + words[i + 1 :]) for i in range(len(words)))]).codes)
+    codes = dense(model.embed([text, *(" ".join(words[:i] + words[i + 1 :]) for i in range(len(words)))]).codes)
     feature = int(codes[0].argmax())
     page = nonneg.explore(run, block=False, browser=False, announce=lambda line: None)
     try:
@@ -255,13 +250,9 @@ def test_a_run_does_not_resume_on_other_texts(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_end_with_the_weights_of_one(tmp_path):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    for name, start in (("one", []), ("two", torchrun)):
-        command = [sys.executable, *start, str(SCRIPT), str(tmp_path / name)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment)
-        assert done.returncode == 0, done.stdout + done.stderr
+def test_two_processes_end_with_the_weights_of_one(tmp_path, torchrun):
+    torchrun(SCRIPT, tmp_path / "one", processes=1)
+    torchrun(SCRIPT, tmp_path / "two")
     for run in script.RUNS:
         one, two = (weights(tmp_path / name / run) for name in ("one", "two"))
         assert max(float((one[key] - two[key]).abs().max()) for key in one) < 1e-8, run

@@ -7,6 +7,7 @@ from typing import Any
 
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
+from nonneg.modalities._splits import existing
 from nonneg.modalities.graphs._raw import RawGraph, RawGraphs
 from nonneg.modalities.graphs.sources._generated import citations
 from nonneg.modalities.graphs.sources._geometric import from_geometric, is_geometric
@@ -51,7 +52,7 @@ def open_graph(data: Any) -> RawGraph:
         raise InputError(
             f"data is a {type(data).__name__}, expected a path, or a Data object or dataset of PyTorch Geometric"
         )
-    path = _existing(data, f"{', '.join(_BUNDLED)}, or the path of {_ACCEPTED}")
+    path = existing(data, f"{', '.join(_BUNDLED)}, or the path of {_ACCEPTED}")
     if path.is_dir():
         if tu_prefix(path) is not None:
             raise InputError(f"{path} holds many graphs, expected one; the recipe graphs trains on whole graphs")
@@ -90,7 +91,7 @@ def open_graphs(data: Any) -> RawGraphs:
         return from_geometric_graphs(data)
     if not isinstance(data, str | os.PathLike):
         raise InputError(f"data is a {type(data).__name__}, expected a path or a dataset of PyTorch Geometric")
-    path = _existing(data, f"motifs, or the path of {_MANY_ACCEPTED}")
+    path = existing(data, f"motifs, or the path of {_MANY_ACCEPTED}")
     if path.is_file():
         _check_no_pickle(path)
     prefix = tu_prefix(path) if path.is_dir() else None
@@ -113,13 +114,3 @@ def _is_pickle(path: Path) -> bool:
     suffix, is_planetoid = path.suffix.lower(), path.name.startswith("ind.")
     is_named_so = suffix in _PICKLE_SUFFIXES or (is_planetoid and suffix not in (".npz", ".txt", *SUFFIXES))
     return is_named_so or start in _PICKLED
-
-
-def _existing(data: Any, expected: str) -> Path:
-    path = Path(data)
-    with read_errors_as_input_errors(path):
-        if not os.fspath(data) or not path.exists():
-            raise InputError(f"data is {os.fspath(data)!r}, expected {expected}")
-        if not path.is_dir() and not path.is_file():  # opening a pipe would block
-            raise InputError(f"{path} is neither a folder nor a regular file, expected {expected}")
-    return path

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from nonneg.errors import InputError
 from nonneg.extras import import_extra
 from nonneg.messages import one_line
-from nonneg.modalities._transformers import cleaned, from_settings, settings_of
+from nonneg.modalities._transformers import cleaned, from_settings, settings_of, with_weights
 
 _DEFAULT_SIDE = 224
 
@@ -136,16 +136,9 @@ def transformers_encoder(
             settings = settings_of(transformers, {"model_type": found.model_type, **found.to_dict()})
             _fit_images(settings, wanted)
             if wanted.pretrained:
-                backbone, report = transformers.AutoModel.from_pretrained(
-                    name,
-                    config=settings,
-                    use_safetensors=True,
-                    trust_remote_code=False,
-                    dtype=torch.float32,
-                    output_loading_info=True,
-                )
+                backbone, missing = with_weights(transformers, name, settings)
                 # Classifiers are published without the pooler, which would then be random.
-                has_pooler = not any(key.startswith("pooler.") for key in report["missing_keys"])
+                has_pooler = not any(key.startswith("pooler.") for key in missing)
             else:
                 backbone = from_settings(transformers, settings)
         if backbone.main_input_name != "pixel_values":

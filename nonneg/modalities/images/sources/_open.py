@@ -13,7 +13,7 @@ from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.messages import one_sentence
 from nonneg.modalities._source import Source
-from nonneg.modalities._splits import require_train
+from nonneg.modalities._splits import existing, require_train
 from nonneg.modalities.images.sources import _arrays
 from nonneg.modalities.images.sources._bundled import digits, shapes
 from nonneg.modalities.images.sources._cache import open_cached
@@ -186,17 +186,8 @@ def _object(data: Any, split: str) -> Source | Collection:
 
 
 def _at_path(data: str | os.PathLike[str], split: str) -> Source | Collection:
-    path = Path(data)
-    with read_errors_as_input_errors(path):
-        # An empty path would be the current folder.
-        if not os.fspath(data) or not path.exists():
-            raise InputError(
-                f"data is {os.fspath(data)!r}, expected one of {', '.join(_BUNDLED)}, or the path of {_ACCEPTED}"
-            )
-        is_folder = path.is_dir()
-        if not is_folder and not path.is_file():  # opening a pipe would block
-            raise InputError(f"{path} is neither a folder nor a regular file, expected {_ACCEPTED}")
-    return _in_folder(path, split) if is_folder else _in_file(path, split)
+    path = existing(data, f"one of {', '.join(_BUNDLED)}, or the path of {_ACCEPTED}")
+    return _in_folder(path, split) if path.is_dir() else _in_file(path, split)
 
 
 def _in_folder(path: Path, split: str) -> Source | Collection:

@@ -166,11 +166,10 @@ def _labels(
     splits: Sequence[Sequence[Any]], where: str, are_needed: bool
 ) -> tuple[npt.NDArray[np.int64] | None, tuple[str, ...]]:
     """Return the labels of the first split and their names; a label has the same number in all splits."""
-    everywhere = [value for values in splits for value in values]
-    if not splits or not (are_needed or is_labelled(everywhere).any()):
+    if not splits:
         return None, ()
-    found, names = label_numbers(everywhere, where)
-    return found[: len(splits[0])], names
+    found, names = label_numbers([value for values in splits for value in values], where, are_needed)
+    return found[: len(splits[0])] if names else None, names
 
 
 def _groups(values: Sequence[Any]) -> npt.NDArray[np.int64]:

@@ -5,14 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from nonneg.durable import read_object
 from nonneg.errors import InputError
 from nonneg.extras import import_extra
 from nonneg.messages import one_line
-from nonneg.modalities._transformers import cleaned, from_settings, settings_of
+from nonneg.modalities._transformers import cleaned, from_settings, settings_of, with_weights
 from nonneg.modalities.texts._tokenizer import Tokenizer
 from nonneg.modalities.texts.encoders._adapters import add_adapters, merge_adapters
 from nonneg.modalities.texts.encoders._transformer import Pooling, in_order_of_length, pooled
@@ -100,7 +99,10 @@ def pretrained_encoder(
         else:
             place, pooling = _sentence_model(name.removeprefix(PREFIX), pooling)
             settings, tokenizer = _settings_and_tokenizer(transformers, place)
-            backbone = _with_weights(transformers, place, settings)
+            backbone, absent = with_weights(transformers, place, settings)
+            if missing := [name for name in absent if not name.startswith("pooler.")]:  # transformers has drawn them
+                kind = backbone.config.model_type
+                raise InputError(f"its weights lack {len(missing)} of those of a {kind}, such as {missing[0]}")
         _check(backbone, tokenizer, length)
     except Exception as error:  # transformers raises whatever its models, the network or the file system raise
         raise InputError(f"encoder {name!r} cannot be built: {one_line(error)}") from error
@@ -129,22 +131,6 @@ def _settings_and_tokenizer(transformers: Any, place: str) -> tuple[Any, Tokeniz
     if tokenizer.size <= len(reader.all_special_tokens):  # what transformers returns if the files are missing
         raise InputError("its tokenizer is missing or knows no words, expected a tokenizer.json")
     return settings_of(transformers, {"model_type": found.model_type, **found.to_dict()}), tokenizer
-
-
-def _with_weights(transformers: Any, place: str, settings: Any) -> Any:
-    backbone, found = transformers.AutoModel.from_pretrained(
-        place,
-        config=settings,
-        use_safetensors=True,
-        trust_remote_code=False,
-        dtype=torch.float32,
-        output_loading_info=True,
-    )
-    missing = sorted(name for name in found["missing_keys"] if not name.startswith("pooler."))
-    if missing:  # transformers would draw them
-        kind = backbone.config.model_type
-        raise InputError(f"its weights lack {len(missing)} of those of a {kind}, such as {missing[0]}")
-    return backbone
 
 
 def _check(backbone: Any, tokenizer: Tokenizer, length: int) -> None:

@@ -199,10 +199,8 @@ def _labels(
         return (None, ()) if numbers is None else (np.asarray(numbers, np.int64), known)
     others = [each.column(named, len(each.texts())) for key, each in tables.items() if key != split and each.has(named)]
     everywhere = [label for values in (own, *others) for label in values]
-    if not is_needed and not is_labelled(everywhere).any():
-        return None, ()
-    found, known = label_numbers(everywhere, f"{table.where}, labels {named},")
-    return found[:rows], known
+    found, known = label_numbers(everywhere, f"{table.where}, labels {named},", is_needed)
+    return found[:rows] if known else None, known
 
 
 def _groups(values: Sequence[Any], where: str, is_needed: bool, notes: list[str]) -> npt.NDArray[np.int64]:

@@ -1,5 +1,7 @@
 """The type of an encoded image, read from its first bytes."""
 
+from base64 import b64encode
+
 _SIGNATURES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -20,3 +22,8 @@ def content_type(content: bytes | None) -> str | None:
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for start, kind in _SIGNATURES.items() if content.startswith(start)), None)
+
+
+def data_uri(content: bytes) -> str:
+    """Return a URI that holds an encoded image, for a page."""
+    return f"data:{content_type(content) or 'application/octet-stream'};base64,{b64encode(content).decode()}"

@@ -93,7 +93,7 @@ def pickled_npz(path: Path) -> dict[str, np.ndarray]:
                 members[name.removesuffix(".npy")] = np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
             elif not name.startswith("metadata"):
                 members[name.removesuffix(".npy")] = unpickled(content.read()).item()
-    adjacency, attributes = (members[name].csr() for name in ("adj_matrix", "node_attr"))
+    adjacency, attributes = (_csr(members[name]) for name in ("adj_matrix", "node_attr"))
     return graph_arrays(_binary(adjacency), attributes, members["node_label"].astype(np.int64))
 
 
@@ -110,6 +110,15 @@ def graph_arrays(
     return arrays if split is None else {**arrays, "split": split}
 
 
+def _csr(matrix: Any) -> sp.csr_array:
+    """Return a pickled SciPy matrix, or a dense one, as a sparse one."""
+    if isinstance(matrix, Matrix):
+        return matrix.csr()
+    if np.ndim(matrix) != 2:
+        raise ValueError(f"a matrix has shape {np.shape(matrix)}, expected rows and columns")
+    return sp.csr_array(matrix)
+
+
 def _binary(adjacency: sp.csr_array) -> sp.csr_array:
     """Return edges of weight 1: these graphs have no weights, only repeated edges."""
     adjacency.sum_duplicates()
@@ -123,13 +132,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("source", type=Path, help="one of Planetoid's files ind.NAME.*, or a pickled .npz")
     parser.add_argument("target", type=Path, help="the .npz to write")
     given = parser.parse_args(arguments)
+    target = given.target if given.target.suffix == ".npz" else Path(f"{given.target}.npz")
+    if not target.parent.is_dir():
+        sys.exit(f"{target.parent} is not a folder, expected one for {target.name}")
     try:
         arrays = pickled_npz(given.source) if given.source.suffix == ".npz" else planetoid(given.source)
-    except (pickle.UnpicklingError, OSError, KeyError, zipfile.BadZipFile) as error:
-        sys.exit(f"{given.source} cannot be converted: {error}")
-    np.savez_compressed(given.target, **arrays)
+    except (pickle.UnpicklingError, OSError, KeyError, ValueError, AttributeError, zipfile.BadZipFile) as error:
+        sys.exit(f"{given.source} cannot be converted: {type(error).__name__}: {error}")
+    np.savez_compressed(target, **arrays)
     nodes, attributes = arrays["attr_shape"]
-    print(f"Converted: {given.target}, {nodes:,} nodes, {len(arrays['adj_data']):,} edges, {attributes:,} attributes")
+    print(f"Converted: {target}, {nodes:,} nodes, {len(arrays['adj_data']):,} edges, {attributes:,} attributes")
 
 
 if __name__ == "__main__":

@@ -47,7 +47,8 @@ _COMMANDS = {name: command for commands in GROUPS.values() for name, command in 
 _DESCRIPTION = "Features people can read: non-negative, sparse, one meaning each."
 _ENDING = "Run nonneg COMMAND --help for options and an example."
 _RECIPE_ENDING = "RECIPE may also be the path of a TOML file. nonneg train RECIPE --help lists the options of a recipe."
-_FITTED = ("attributes", "attribute_digest")  # fields of graphs that the data decides: another value is an error
+# Fields of graphs that the data decides: another value is an error.
+_FITTED = ("attributes", "attribute_digest", "attribute_names")
 
 
 def _train(recipe: str, arguments: list[str]) -> None:

@@ -63,11 +63,12 @@ def embed(
         run: a run of nonneg train, a model's folder, or hub:owner/name.
         data: anything that the model's modality reads; for images digits, shapes, or the path of a folder, tar, Parquet
             or array of images; for texts intents, lines.txt, or a column of a table as file.csv:column; for pairs
-            emoji, a table of both sides, or data of the side alone.
+            emoji, a table of both sides, or data of the side alone; for nodes cora, an .npz or tables of a graph; for
+            whole graphs motifs, a TU folder, or a .txt as in pytorch_DGCNN.
         split: which part of the data: train (everything if the data has no splits) or test.
         layer: the projector's output, the encoder's output, or both in separate folders.
         out: the features' folder; by default next to the run, named after the run and the data.
-        batch_size: samples per batch; by default 1,024, or 4,096 for small samples on a GPU.
+        batch_size: samples per batch; by default 1,024, or 4,096 for small samples on a GPU; all nodes of a graph.
         accelerator: device to compute on.
         precision: precision of the forward pass.
         skip_broken: skip samples that cannot be read.

@@ -49,6 +49,7 @@ class Part:
     Attributes:
         figures: yields the figures of a subject.
         needs_probe: whether it needs labelled features to fit a probe on.
+        divides: whether it divides all labelled samples in a way of its own, whatever the subject's protocol is.
         must_succeed: whether an error stops the measurement instead of becoming a note.
         usual: whether it is measured if nothing is asked for.
     """
@@ -57,6 +58,7 @@ class Part:
     needs_probe: bool = False
     must_succeed: bool = False
     usual: bool = True
+    divides: bool = False
 
 
 def _structure(subject: Subject) -> Iterator[Figure]:
@@ -179,9 +181,9 @@ PARTS: Mapping[str, Part] = {
     "neighbours": Part(_neighbours),
     "few-labels": Part(_few_labels, needs_probe=True),
     "label-noise": Part(_label_noise, needs_probe=True),
-    "random-splits": Part(_random_splits, needs_probe=True, usual=False),
-    "public-split": Part(_public_split, needs_probe=True, usual=False),
-    "folds": Part(_folds, needs_probe=True, usual=False),
+    "random-splits": Part(_random_splits, needs_probe=True, usual=False, divides=True),
+    "public-split": Part(_public_split, needs_probe=True, usual=False, divides=True),
+    "folds": Part(_folds, needs_probe=True, usual=False, divides=True),
     "clusters": Part(_clusters, usual=False),
 }
 """What `measure` can measure of features, by name."""
@@ -227,7 +229,18 @@ def measure_features(
             notes.append(f"{name} could not be measured: {error}")
     if without_probe:
         notes.append(f"not measured, because {subject.path} has {subject.protocol}: {', '.join(without_probe)}")
-    return Measured(subject.path, subject.seed, subject.protocol, figures, subject.samples, tuple(notes))
+    return Measured(subject.path, subject.seed, _protocol(subject, parts), figures, subject.samples, tuple(notes))
+
+
+def _protocol(subject: Subject, parts: Mapping[str, Part]) -> str:
+    """Return what was measured on what; that of the subject, unless no probe was fitted as it says."""
+    own = [part.divides for part in parts.values() if part.needs_probe]
+    if not subject.train or not own or not all(own):
+        return subject.protocol
+    layer, train = next(iter(subject.train.items()))
+    known = sum(int(is_labelled(np.asarray(part.labels)).sum()) for part in (train, subject.test[layer]))
+    others = ", ".join(name for name, part in parts.items() if not part.divides)
+    return f"{known:,} labelled samples" + (f"; {others}: {len(subject.whole[layer]):,} samples" if others else "")
 
 
 def on_fastest_device(codes: Any) -> Any:

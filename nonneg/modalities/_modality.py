@@ -43,7 +43,8 @@ class Modality:
     """Its name in configs and saved models."""
     kind: ClassVar[str] = ""
     """What people call its samples, in the plural, such as "nodes"; empty: images or texts, by their previews."""
-
+    savings: ClassVar[str] = "reduce batch_size, or set encode_rows or accumulate"
+    """What to do if a step does not fit into memory."""
     legend: ClassVar[str] = ""
     """A sentence about what the picture of a sample shows and the words below it, where this is not obvious."""
 
@@ -135,6 +136,10 @@ class Modality:
         """
         raise InputError(f"encoder is {name!r}, expected a module: {type(self).__name__} has no named encoders")
 
+    def own_encoder(self, module: nn.Module) -> nn.Module:
+        """Return a module of the caller as an encoder of views; it may take something simpler, such as attributes."""
+        return module
+
     def step_paths(self, encoder: str) -> tuple[str, ...]:
         """Return how a step with a named encoder can be run, the fastest first and "off" last; see `config.compile`.
 
@@ -142,6 +147,17 @@ class Modality:
         "forward" and "graph" need operations that torch compiles.
         """
         return ("graph", "forward", "off")
+
+    def encoder_bytes(self, source: Source, samples: int, views: int, encoder: str) -> float | None:
+        """Return about how many bytes an encoder keeps in a step; None: a run on the shapes of a sample can tell.
+
+        Args:
+            source: the samples.
+            samples: how many of them are encoded at a time.
+            views: of each sample.
+            encoder: the name of the encoder.
+        """
+        return None
 
     def finish(self, encoder: nn.Module) -> None:
         """Make a trained encoder what is saved: called once after training, such as to merge adapters into weights."""

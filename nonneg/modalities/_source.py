@@ -179,6 +179,8 @@ class Shared:
     """
 
     shape: tuple[int, ...] = ()
+    encoded_whole: bool = True
+    """Whether an encoder computes all of it for any number of samples, so that it is best asked for all at once."""
 
     def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
         self.tensors = dict(tensors)
@@ -223,6 +225,11 @@ class Shared:
         for name, tensor in self.tensors.items():
             found.update(repr((name, tuple(tensor.shape))).encode() + tensor.cpu().numpy().tobytes())
         return found.digest()
+
+
+def encoded_whole(batch: Any) -> bool:
+    """Whether encoding a batch takes as long for a few of its samples as for all, because of what they share."""
+    return any(isinstance(part, Shared) and part.encoded_whole for part in arrays_of(batch))
 
 
 def map_arrays(function: Callable[[Any], Any], batch: Any) -> Any:

@@ -55,7 +55,7 @@ class Model(nn.Module):
                 f"encoder is {type(encoder).__name__} for a model with encoder {config.encoder!r}, expected {expected}"
             )
         if encoder is not None:
-            self.encoder, self.encoder_width = encoder, config.encoder_width
+            self.encoder, self.encoder_width = config.modality.own_encoder(encoder), config.encoder_width
         else:
             self.encoder, self.encoder_width, self.backbone = config.modality.encoder(config.encoder, saved)
         self.projector = projector_of(config, self.encoder_width)
@@ -234,6 +234,7 @@ class Model(nn.Module):
 
 def output_width(encoder: nn.Module, modality: Modality, source: Source) -> int:
     """Return the width of an encoder's output, found by running it on two samples in evaluation mode."""
+    encoder = modality.own_encoder(encoder)
     was_training, device = encoder.training, next(encoder.parameters(), torch.empty(0)).device
     batch = as_tensors(source.samples[[0, min(1, len(source) - 1)]])
     try:

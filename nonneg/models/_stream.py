@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nonneg.devices import choose_device
 from nonneg.errors import InputError
-from nonneg.modalities import Shared, Source, arrays_of, as_tensors, map_arrays
+from nonneg.modalities import Shared, Source, arrays_of, as_tensors, encoded_whole, map_arrays, unwrapped
 
 if TYPE_CHECKING:
     from nonneg.models._model import Model
@@ -100,17 +100,18 @@ def embed_rows(
 def usual_batch_size(source: Source, device: torch.device) -> int:
     """Return 1,024, or 4,096 for small samples on a GPU, which would otherwise wait for the host's next launch.
 
-    Fewer samples if these would take more than 256 MiB; all of them if they share something, such as a graph, which
-    the encoder computes as a whole for every batch.
+    Fewer samples if these would take more than 256 MiB; all of them if they share something that the encoder computes
+    as a whole for every batch, such as the graph whose nodes they are.
 
     Example:
         >>> usual_batch_size(Source("blank", np.zeros((2, 32, 32, 3), np.uint8)), torch.device("cpu"))
         1024
     """
-    parts = list(arrays_of(source.samples[[0]]))
-    if any(isinstance(part, Shared) for part in parts):
+    one = source.samples[[0]]
+    if encoded_whole(one):
         return max(1, len(source))
-    size = sum(int(part.nbytes) for part in parts)
+    every = len(unwrapped(source.samples)[0])  # among which samples divide what they share
+    size = sum(int(part.nbytes) // (every if isinstance(part, Shared) else 1) for part in arrays_of(one))
     usual = 4096 if device.type == "cuda" and size <= _SMALL_SAMPLE else 1024
     return max(1, min(usual, _BATCH // max(1, size)))
 

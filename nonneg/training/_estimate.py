@@ -6,7 +6,7 @@ import time
 import torch
 from torch import nn
 
-from nonneg.modalities import Shared, arrays_of
+from nonneg.modalities import encoded_whole
 from nonneg.training._feed import Batch
 from nonneg.training._step import Layers, Step
 
@@ -34,9 +34,8 @@ def estimated_seconds(step: Step, batch: Batch, steps: int, path: str) -> float 
         layers = Layers(copy.deepcopy(step.model, {id(step.group): None}), step.config).train()
         # The search for the fastest convolutions would take longer than the steps that are measured.
         with torch.random.fork_rng(), torch.backends.cudnn.flags(enabled=True, benchmark=False):
-            # What samples share, such as a graph, is computed as a whole for any number of them.
-            shares = any(isinstance(part, Shared) for part in arrays_of(batch.content))
-            few = size if shares or step.fabric.device.type == "cuda" else min(size, _FEW)
+            at_once = encoded_whole(batch.content) or step.fabric.device.type == "cuda"
+            few = size if at_once else min(size, _FEW)
             _seconds(alone, layers, batch, few)  # loads kernels
             taken = _seconds(alone, layers, batch, few) * size / few
             if few < size and taken < _SOON * size / few:

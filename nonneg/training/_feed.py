@@ -86,7 +86,7 @@ def needed_memory(source: Source, config: TrainConfig, fabric: Any, step: int, v
     if data + (0 if on_gpu else step) > available:
         raise InputError(
             f"the run takes about {sizes[0]} for data and {sizes[1]} for a step, expected at most {sizes[2]}, the"
-            " memory that it can use; reduce batch_size, image_size or views.size, or raise accumulate"
+            f" memory that it can use; {config.modality.savings}"
         )
     return f"about {sizes[0]} for data and {sizes[1]} for a step, of {sizes[2]}"
 

@@ -97,7 +97,7 @@ class Step:
             self._run(batch)
         except torch.OutOfMemoryError as error:
             raise InputError(
-                f"out of memory with batch_size {self.config.batch_size}; reduce it, or set encode_rows or accumulate"
+                f"out of memory with batch_size {self.config.batch_size}; {self.config.modality.savings}"
             ) from error
 
     def forward(self, layers: nn.Module, batch: Batch) -> Outcome:
@@ -229,7 +229,8 @@ def views_per_sample(config: TrainConfig) -> int:
 def step_bytes(network: Model, source: Source, config: TrainConfig, processes: int) -> int:
     """Return roughly how many bytes a step takes on one process: weights, and what is kept for the gradient.
 
-    A copy of the network runs on the meta device, which computes shapes but no numbers.
+    A copy of the network runs on the meta device, which computes shapes but no numbers; where these are needed, the
+    modality estimates what the encoder keeps.
     """
     kept: dict[int, int] = {}
 
@@ -239,17 +240,24 @@ def step_bytes(network: Model, source: Source, config: TrainConfig, processes: i
 
     one = as_tensors(source.samples[[0]])
     samples = config.batch_size // processes // config.accumulate
-    views = min(samples, config.encode_rows or samples) * views_per_sample(config)
+    at_a_time = min(samples, config.encode_rows or samples)
+    held = network.modality.encoder_bytes(source, at_a_time, views_per_sample(config), config.encoder)
+    views = at_a_time * views_per_sample(config)
     views //= max(1, len(network.modality.sides))  # the encoder's input then holds all sides
     try:
         shadow = copy.deepcopy(network).to("meta")
         batch = map_arrays(lambda part: part.to("meta").expand(views, *part.shape[1:]), one)
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-            _graph = shadow.forward_layers(network.modality.inputs(batch))  # keeps the tensors until all are counted
+            if held is None:
+                _graph = shadow.forward_layers(
+                    network.modality.inputs(batch)
+                )  # keeps the tensors until all are counted
+            else:
+                _graph = shadow.project_all(torch.empty(views, network.encoder_width, device="meta"))
     except Exception:  # a module of the caller may need numbers, or cannot be copied: only its weights are known
         kept = {}
     weights = sum(parameter.nbytes for parameter in network.parameters())
-    return round(_STATES * weights + _WIDTHS[config.precision] * sum(kept.values()))
+    return round(_STATES * weights + _WIDTHS[config.precision] * (sum(kept.values()) + (held or 0)))
 
 
 class Layers(nn.Module):

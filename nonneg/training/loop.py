@@ -334,6 +334,8 @@ def _opened(
     if preprocess is not None:
         raise InputError("preprocess is given without views, expected both or neither")
     opened = config.modality.open(config.data if source is None else source, progress=progress)
+    if len(opened) == 1:
+        raise InputError(f"{opened.name} has 1 sample, expected at least 2 to train on")
     # A source that cannot be loaded is an error before anything is written.
     config.modality.load_views(opened, torch.zeros((0, 1), dtype=torch.int64), config.seed, 0, 0)
     data = config.data if source is None else opened.name
@@ -362,7 +364,8 @@ def _classes(source: Source, config: TrainConfig) -> int:
 def _check_batch_size(source: Source, config: TrainConfig, processes: int) -> None:
     if len(source) < config.batch_size:
         raise InputError(
-            f"batch_size is {config.batch_size}, expected at most the {len(source)} samples of {config.data}"
+            f"batch_size is {config.batch_size}, expected at most the {len(source)} samples of {config.data}, or 0 for"
+            " all of them"
         )
     parts = processes * config.accumulate
     if config.batch_size % parts or config.batch_size < 2 * parts:

@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from nonneg.errors import InputError
-from nonneg.evaluate import measure_features, published_split, random_splits, split_features
+from nonneg.evaluate import PARTS, measure_features, published_split, random_splits, split_features
 from nonneg.features import Features
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -31,6 +31,16 @@ def test_a_published_split_gives_the_accuracy_of_the_best_validated_logistic_reg
     best = max(scores, key=lambda score: score[0])
     assert found.validation.tolist() == [pytest.approx(best[0])]
     assert found.accuracies.tolist() == [pytest.approx(best[1])]
+
+
+def test_the_protocol_tells_of_no_probe_if_every_part_divides_the_samples_itself(features):
+    def protocol(*names):
+        return measure_features(split_features(features), {name: PARTS[name] for name in names}).protocol
+
+    labelled = int((features.labels >= 0).sum())
+    assert protocol("random-splits") == f"{labelled} labelled samples"
+    assert protocol("structure", "random-splits").endswith(f"; structure: {len(features)} samples")
+    assert protocol("probe", "random-splits").startswith("probes fitted on")
 
 
 def test_random_splits_are_the_same_for_all_features_of_the_same_samples(features):

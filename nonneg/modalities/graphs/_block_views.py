@@ -8,10 +8,9 @@ from torch import Tensor
 from nonneg.modalities._random import uniform
 from nonneg.modalities.graphs._blocks import Blocks
 from nonneg.modalities.graphs._graph import Graph
+from nonneg.modalities.graphs._sample import row_entries
 from nonneg.modalities.graphs._views import Rates
 from nonneg.validation import check_fields
-
-_FARTHEST = 24  # edges; nodes farther from the centre of a subgraph count as equally far
 
 
 @dataclass(frozen=True)
@@ -60,15 +59,20 @@ def draw_view(
 
 def _near(blocks: Blocks, cut: float, centre: Tensor, order: Tensor) -> Tensor:
     """Return which nodes are nearest to the centre of their graph; `order` decides between equals."""
-    edges = blocks.graph.edges
-    offsets, columns = edges.starts.long(), edges.columns.long()
-    distance = torch.where(centre, 0.0, float(_FARTHEST))
-    for _ in range(_FARTHEST):
-        nearer = torch.segment_reduce(distance[columns] + 1, "min", offsets=offsets)
-        distance = torch.minimum(distance, nearer)
+    edges, owner = blocks.graph.edges, blocks.owner
+    kept = ((1 - cut) * blocks.sizes).ceil()
+    missing, step = kept.clone(), 0
+    distance = torch.full_like(order, len(order), dtype=torch.float64)  # of nodes that are not reached
+    reached = centre.nonzero()[:, 0]
+    while len(reached):
+        distance[reached] = step
+        missing -= torch.bincount(owner[reached], minlength=len(missing))
+        entries, _ = row_entries(edges.starts_t, reached[missing[owner[reached]] > 0])
+        found = edges.columns_t[entries].long().unique()
+        reached, step = found[distance[found] == len(order)], step + 1
     # Sorted by graph, then by distance: the place within the graph decides.
-    ranks = (blocks.owner * (_FARTHEST + 1) + distance.double() + order.double() / 2).argsort()
+    ranks = (owner * (len(order) + 1) + distance + order.double() / 2).argsort()
     place = torch.empty_like(ranks)
     place[ranks] = torch.arange(len(ranks), device=ranks.device)
     first = blocks.sizes.cumsum(0) - blocks.sizes
-    return place - first[blocks.owner] < ((1 - cut) * blocks.sizes)[blocks.owner].ceil()
+    return place - first[owner] < kept[owner]

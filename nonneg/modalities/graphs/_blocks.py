@@ -13,6 +13,12 @@ BLOCKS = "blocks"
 """Name of the tensor `(graphs + 1,)` int64 of a `Graph` that holds the first node of each of its graphs."""
 
 
+class ManyGraphs(Graph):
+    """Many graphs as one, with the tensor `BLOCKS`; some of them can be encoded without the others."""
+
+    encoded_whole = False
+
+
 class Blocks(NamedTuple):
     """Some of many graphs, as one graph.
 
@@ -34,11 +40,11 @@ class WholeGraphs:
     """The samples of a collection: its graphs.
 
     Args:
-        graph: all of them as one graph, with the tensor `BLOCKS`.
+        graph: all of them as one graph.
         digest, attribute_names: as in `GraphNodes`.
     """
 
-    def __init__(self, graph: Graph, digest: str = "", attribute_names: tuple[str, ...] = ()) -> None:
+    def __init__(self, graph: ManyGraphs, digest: str = "", attribute_names: tuple[str, ...] = ()) -> None:
         self.graph, self.digest, self.attribute_names = graph, digest, attribute_names
 
     def __len__(self) -> int:
@@ -48,7 +54,7 @@ class WholeGraphs:
         return {"graphs": np.arange(len(self))[rows], "graph": self.graph}
 
 
-def chosen_blocks(whole: Graph, chosen: Tensor) -> Blocks:
+def chosen_blocks(whole: ManyGraphs, chosen: Tensor) -> Blocks:
     """Return some of the graphs `(graphs,)`; one that is chosen twice is there twice.
 
     Adjacencies of separate graphs are blocks on a diagonal, so their entries lie together, by rows and by columns.

@@ -19,8 +19,9 @@ _SPARSE = 0.2  # attributes with a smaller share of non-zeros are kept as a spar
 def cleaned(raw: RawGraph, undirected: bool) -> tuple[Graph, tuple[str, ...]]:
     """Check a graph, bring it into one form and return it with what is worth knowing about it.
 
-    Repeated edges are merged and their weights added, edges from a node to itself are left out (every node is its own
-    neighbour anyway), and with `undirected` every edge leads both ways, with the larger weight if they differ.
+    Repeated edges are merged and their weights, if they have any, added; edges from a node to itself are left out
+    (every node is its own neighbour anyway); and with `undirected` every edge leads both ways, with the larger weight
+    if they differ.
     """
     _check_size(raw)
     adjacency, notes = _adjacency(raw, undirected)
@@ -81,7 +82,7 @@ def _adjacency(raw: RawGraph, undirected: bool) -> tuple[sp.csr_array, list[str]
     if not np.isfinite(adjacency.data).all():
         raise InputError(f"{raw.where}: weights of repeated edges add up to more than {_LARGEST:.2g}, expected less")
     repeated = int(kept.sum()) - adjacency.nnz
-    if raw.weights is None or bool((weights == 1).all()):
+    if raw.weights is None:
         adjacency.data = np.ones_like(adjacency.data)
     if not adjacency.nnz:
         raise InputError(f"{raw.where} has no edge between two different nodes, expected at least one")
@@ -95,9 +96,11 @@ def _adjacency(raw: RawGraph, undirected: bool) -> tuple[sp.csr_array, list[str]
     isolated = int((neighbours == 0).sum())
     is_weighted = bool((adjacency.data != 1).any())
     kind = f"{arrows:,} directed edges" if is_directed else f"{arrows // 2:,} undirected edges"
-    notes = [f"{kind}{', with weights' if is_weighted else ''}"]
+    notes = [kind]
     if is_directed:
         notes[0] += ", used in both directions" if undirected else ", used from source to target"
+    if is_weighted:
+        notes.append("edges have weights, which the encoder gcn uses; graphsage, gin and gat do not")
     for count, one, several in (
         (repeated, "repeated edge was merged", "repeated edges were merged"),
         (loops, "edge from a node to itself was left out", "edges from a node to itself were left out"),
@@ -121,7 +124,7 @@ def _checked_attributes(raw: RawGraph) -> Any:
         found = f"attributes have {len(raw.attribute_names):,} names"
         raise InputError(f"{raw.where}: {found}, expected {shape[1]:,}, one per attribute")
     with np.errstate(over="ignore"):  # what becomes infinite is an error below
-        matrix = sp.csr_array(given, dtype=np.float32)
+        matrix = sp.csr_array(given, dtype=np.float32, copy=True)  # the caller's own stays as it is
     matrix.sum_duplicates()
     matrix.eliminate_zeros()  # NaN is not zero
     if not np.isfinite(matrix.data).all():

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from nonneg.errors import InputError
 from nonneg.extras import import_extra
+from nonneg.messages import one_line
 from nonneg.modalities.graphs._graph import Graph
 from nonneg.modalities.graphs._sparse import product
 
@@ -22,12 +23,15 @@ class NodeViews(nn.Module):
 
     def forward(self, inputs: Mapping[str, Any]) -> Tensor:
         graph, edges, attributes = inputs["graph"], inputs["edges"], inputs["attributes"]
-        nodes = inputs["nodes"].view(len(edges), -1)
-        views = zip(nodes, edges, attributes, strict=True)
+        nodes, degrees = inputs["nodes"].view(len(edges), -1), inputs.get("degrees", (None,) * len(edges))
+        views = zip(nodes, edges, attributes, degrees, strict=True)
         return torch.cat([self.of_view(graph, *view)[rows] for rows, *view in views])
 
-    def of_view(self, graph: Graph, weights: Tensor, attributes: Tensor) -> Tensor:
-        """Return `(nodes, width)` for edge weights `(edges,)` and factors of attributes `(attributes,)`."""
+    def of_view(self, graph: Graph, weights: Tensor, attributes: Tensor, degrees: Tensor | None = None) -> Tensor:
+        """Return `(nodes, width)` for edge weights `(edges,)` and factors of attributes `(attributes,)`.
+
+        Degrees `(nodes,)` are given for a part of a graph, which does not have all edges of its nodes.
+        """
         raise NotImplementedError
 
 
@@ -51,25 +55,25 @@ class GCN(NodeViews):
         self.norm = nn.ModuleList(nn.BatchNorm1d(width) if batch_norm else nn.Identity() for _ in range(layers))
         self.activation = nn.ModuleList(nn.PReLU() for _ in range(layers))
 
-    def of_view(self, graph: Graph, weights: Tensor, attributes: Tensor) -> Tensor:
-        means = _normalised(graph, weights)
+    def of_view(self, graph: Graph, weights: Tensor, attributes: Tensor, degrees: Tensor | None = None) -> Tensor:
+        means = _normalised(graph, weights, degrees)
         first, *others = self.weight
         h = graph.times_attributes(first * attributes[:, None].to(first.dtype))
         h = h * graph.row_scales.to(h.dtype) if self.scaled else h
-        layers = zip((None, *others), self.bias, self.norm, self.activation, strict=True)
-        for weight, bias, norm, activation in layers:
+        edges = graph.edges_by_layer(len(self.bias))
+        layers = zip(edges, (None, *others), self.bias, self.norm, self.activation, strict=True)
+        for pattern, weight, bias, norm, activation in layers:
             h = h if weight is None else h @ weight
-            h = activation(norm(product(graph.edges, means, h) + bias))
+            h = activation(norm(product(pattern, means[: len(pattern.columns)], h) + bias))
         return h
 
 
 @torch.no_grad()
-def _normalised(graph: Graph, weights: Tensor) -> Tensor:
+def _normalised(graph: Graph, weights: Tensor, degrees: Tensor | None) -> Tensor:
     """Divide each weight by the roots of the degrees of both ends."""
     if weights.is_meta:
         return weights
-    degree = torch.segment_reduce(weights, "sum", offsets=graph.edges.starts.long())
-    root = degree.rsqrt()
+    root = (graph.degrees_of(weights) if degrees is None else degrees).rsqrt()
     return root[graph.targets] * weights * root[graph.sources]
 
 
@@ -86,14 +90,29 @@ class NodeEncoder(NodeViews):
         super().__init__()
         self.module, self.weighted, self.scaled = module, weighted, scaled
 
-    def of_view(self, graph: Graph, weights: Tensor, attributes: Tensor) -> Tensor:
+    def of_view(self, graph: Graph, weights: Tensor, attributes: Tensor, degrees: Tensor | None = None) -> Tensor:
         dtype = next((parameter.dtype for parameter in self.module.parameters()), weights.dtype)
         x = graph.dense_attributes() * attributes
         x = (x * graph.row_scales if self.scaled else x).to(dtype)
         kept = (weights > 0) & ~graph.is_loop
         ends = torch.stack((graph.sources, graph.targets))[:, kept]
         options = {"edge_weight": weights[kept]} if self.weighted else {}
-        return self.module(x, ends, **options)  # type: ignore[no-any-return]
+        try:
+            return self.module(x, ends, **options)  # type: ignore[no-any-return]
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # a module of the caller may raise anything
+            found = f"attributes {tuple(x.shape)} and edge_index {tuple(ends.shape)}"
+            raise InputError(
+                f"encoder {type(self.module).__name__} cannot take {found}: {one_line(error)}; expected a module as"
+                " those of PyTorch Geometric, or a NodeEncoder"
+            ) from error
+
+
+def own_encoder(module: nn.Module, scaled: bool) -> nn.Module:
+    """Return a module of attributes and edges as a `NodeEncoder`; one that takes views already stays as it is."""
+    takes_views = any(isinstance(part, NodeViews) for part in module.modules())
+    return module if takes_views else NodeEncoder(module, scaled=scaled)
 
 
 def check_encoder(name: str) -> None:

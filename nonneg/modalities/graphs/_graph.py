@@ -1,5 +1,6 @@
 """`Graph`: nodes, edges and attributes as tensors; `GraphNodes`: its nodes as samples."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -9,7 +10,9 @@ from torch import Tensor
 
 from nonneg.errors import InputError
 from nonneg.modalities._source import Shared
+from nonneg.modalities.graphs._raw import names_digest
 from nonneg.modalities.graphs._sparse import Pattern, product
+from nonneg.modalities.graphs._structural import STRUCTURAL_NAMES
 
 _MOST_DENSE = 2**29  # attributes of all nodes, which a GPU multiplies faster as a dense matrix of up to 2 GiB
 
@@ -26,6 +29,10 @@ class Graph(Shared):
     def attributes(self) -> Pattern | None:
         """The pattern of the attributes if they are sparse."""
         return self._pattern("attribute") if "attribute_starts" in self.tensors else None
+
+    def edges_by_layer(self, layers: int) -> Sequence[Pattern]:
+        """Return the edges of each layer of an encoder, from the nodes of the layer before to those of its own."""
+        return (self.edges,) * layers
 
     def _pattern(self, kind: str) -> Pattern:
         return Pattern(*(self.tensors[f"{kind}_{part}"] for part in Pattern._fields))
@@ -59,6 +66,20 @@ class Graph(Shared):
     def is_loop(self) -> Tensor:
         """`(edges,)` booleans: which edges lead from a node to itself."""
         return self.targets == self.sources
+
+    @cached_property
+    def degrees(self) -> Tensor:
+        """`(nodes,)`, the sum of the weights of the edges that lead to each node, with its edge to itself."""
+        return self.degrees_of(self.weights)
+
+    def degrees_of(self, weights: Tensor) -> Tensor:
+        """Return the degrees `(nodes,)` for other weights of the edges."""
+        return torch.segment_reduce(weights, "sum", offsets=self.edges.starts.long())
+
+    @cached_property
+    def expected(self) -> dict[tuple[Any, int], Tensor]:
+        """The mean degree of each node over all views, by settings and number of the view; views fill it."""
+        return {}
 
     @cached_property
     def odds(self) -> dict[str, tuple[Tensor, Tensor]]:
@@ -109,9 +130,7 @@ class Graph(Shared):
 
     def centrality(self, kind: str) -> Tensor:
         """Return `(nodes,)`, the degree of each node or its PageRank."""
-        if kind == "degree":
-            return torch.segment_reduce(self.weights, "sum", offsets=self.edges.starts.long())
-        return self.tensors["page_rank"]
+        return self.degrees if kind == "degree" else self.tensors["page_rank"]
 
 
 class GraphNodes:
@@ -152,6 +171,11 @@ def check_attributes(samples: Any, expected: int, digest: str, where: str) -> No
         where: what the error calls the samples.
     """
     found = samples.graph.width
+    if expected and digest == names_digest(STRUCTURAL_NAMES) != samples.digest:
+        raise InputError(
+            f"{where} has {found:,} attributes, expected none: the model was trained on structural attributes, which"
+            " nodes without attributes get"
+        )
     if expected and found != expected:
         raise InputError(f"{where} has {found:,} attributes, expected {expected:,}, as in the model")
     if digest and samples.digest and samples.digest != digest:

@@ -18,12 +18,14 @@ from nonneg.modalities._source import Source, unwrapped
 from nonneg.modalities._splits import require_train, unique_ids
 from nonneg.modalities.graphs._apart import attributes_apart
 from nonneg.modalities.graphs._cleaned import cleaned
-from nonneg.modalities.graphs._encoders import build_encoder, check_encoder
+from nonneg.modalities.graphs._encoders import build_encoder, check_encoder, own_encoder
 from nonneg.modalities.graphs._graph import Graph, GraphNodes, check_attributes
+from nonneg.modalities.graphs._memory import encoder_bytes, whole_bytes
 from nonneg.modalities.graphs._preview import Drawer
+from nonneg.modalities.graphs._raw import names_digest
 from nonneg.modalities.graphs._sample import neighbourhoods
 from nonneg.modalities.graphs._structural import STRUCTURAL_NAMES
-from nonneg.modalities.graphs._views import SAMPLED, ViewConfig, draw_views
+from nonneg.modalities.graphs._views import SAMPLED, ViewConfig, draw_views, expected_degrees
 from nonneg.modalities.graphs.sources import open_graph
 
 
@@ -37,6 +39,7 @@ class Nodes(Modality):
 
     name: ClassVar[str] = "nodes"
     kind: ClassVar[str] = "nodes"
+    savings: ClassVar[str] = "limit neighbours (0: all of them), or reduce batch_size or width"
     legend: ClassVar[str] = "A node and its neighbours, coloured by label (grey: none); below, its attributes."
 
     width: Annotated[int, Field(ge=1, le=2**16)] = 256
@@ -70,7 +73,7 @@ class Nodes(Modality):
         require_train(split, raw.where)
         graph, notes = cleaned(raw, self.undirected)
         names = raw.attribute_names or (STRUCTURAL_NAMES if raw.attributes is None else ())
-        samples = GraphNodes(graph, raw.attribute_digest, names, raw.labels)
+        samples = GraphNodes(graph, names_digest(names), names, raw.labels)
         check_attributes(samples, self.attributes, self.attribute_digest, raw.where)
         ids = unique_ids(raw.ids)
         factors, factor_names = ({name: both[i] for name, both in raw.factors.items()} for i in (0, 1))
@@ -98,25 +101,45 @@ class Nodes(Modality):
         sizes = max(1, self.attributes), self.width, self.layers, self.scaled, self.batch_norm
         return build_encoder(name, *sizes), self.width, {}
 
+    def own_encoder(self, module: nn.Module) -> nn.Module:
+        return own_encoder(module, self.scaled)
+
     def step_paths(self, encoder: str) -> tuple[str, ...]:
         # Products with sparse matrices are not compiled. Other encoders, and samplers, take edges of varying number.
         return ("record", "off") if encoder == "gcn" and not self.neighbours else ("off",)
 
+    def encoder_bytes(self, source: Source, samples: int, views: int, encoder: str) -> float:
+        graph: Graph = unwrapped(source.samples)[0].graph
+        sizes = graph.nodes, len(graph.weights)
+        network = graph.width, self.width, self.layers
+        if not self.neighbours:
+            return encoder_bytes(encoder, *sizes, *network, views)
+        hops = [samples * self.neighbours**hop for hop in range(self.layers + 1)]
+        nodes, inner = (min(sizes[0], sum(some)) for some in (hops, hops[:-1]))
+        edges = min(sizes[1], inner * self.neighbours + nodes)
+        # After training, features are calibrated on the whole graph.
+        whole = whole_bytes(encoder, *sizes, graph.width, self.width)
+        return max(encoder_bytes(encoder, nodes, edges, *network, views), whole)
+
     def draw_views(
         self, batch: dict[str, Any], samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype
     ) -> dict[str, Any]:
-        graph: Graph = batch["graph"]
-        nodes, part, sampled = batch["nodes"], graph, None
-        if self.neighbours:
-            part, nodes, sampled = neighbourhoods(
-                graph,
-                nodes,
-                self.layers + 1,  # one hop further, so that the degrees of all nodes that the encoder sees are known
-                self.neighbours,
-                lambda edges: uniform(1, seed, epoch, edges, SAMPLED)[:, 0],
-            )
+        graph, nodes = batch["graph"], batch["nodes"]
+        if not self.neighbours:
+            edges, attributes = draw_views(graph, self.views, seed, epoch, count)
+            return {"nodes": nodes.repeat(count), "edges": edges, "attributes": attributes, "graph": graph}
+        part, rows, every, sampled = neighbourhoods(
+            graph, nodes, self.layers, self.neighbours, lambda edges: uniform(1, seed, epoch, edges, SAMPLED)[:, 0]
+        )
         edges, attributes = draw_views(graph, self.views, seed, epoch, count, sampled)
-        return {"nodes": nodes.repeat(count), "edges": edges, "attributes": attributes, "graph": part}
+        return {
+            "nodes": rows.repeat(count),
+            "edges": torch.where(edges > 0, part.weights, 0),
+            "attributes": attributes,
+            # Of nodes that are seen from one side, and not to depend on which nodes a batch has.
+            "degrees": expected_degrees(graph, self.views, count)[:, every],
+            "graph": part,
+        }
 
     def inputs(self, batch: dict[str, Any]) -> dict[str, Any]:
         graph: Graph = batch["graph"]
@@ -135,9 +158,10 @@ class Nodes(Modality):
         }
 
     def feature_figures(self, source: Source, codes: Any) -> dict[str, dict[str, list[float]]]:
-        """Return how well the nodes of each feature hang together: the share of their edges that stay among them.
+        """Return how well the nodes of each feature hang together: of the edges that reach them, the share that come
+        from them.
 
-        By chance, if edges led anywhere, it would be the share of all ends of edges that lie at these nodes.
+        By chance, if edges came from anywhere, it would be the share of all edges that come from them.
         """
         samples, nodes = unwrapped(source.samples)
         edges = samples.graph.edges
@@ -148,10 +172,9 @@ class Nodes(Modality):
         both = near.multiply(is_active) if sp.issparse(is_active) else near * is_active
         # Every node has an edge to itself, which says nothing.
         inside = np.asarray(both.sum(0) - is_active.sum(0), np.float64)
-        degree = np.asarray(links.sum(1), np.float64) - 1
-        ends = degree @ is_active
-        share = np.divide(inside, ends, out=np.zeros_like(ends), where=ends > 0)
-        chance = ends / max(1.0, degree.sum())
+        reaching, leaving = ((np.asarray(links.sum(axis), np.float64) - 1) @ is_active for axis in (1, 0))
+        share = np.divide(inside, reaching, out=np.zeros_like(reaching), where=reaching > 0)
+        chance = leaving / max(1.0, links.sum() - len(nodes))
         return {"edges that stay inside": {"values": share.round(4).tolist(), "chance": chance.round(4).tolist()}}
 
     def feature_terms(self, source: Source, codes: Any) -> dict[str, list[list[tuple[str, float, float]]]]:

@@ -41,11 +41,10 @@ class RawGraph:
     split: Any = None
     factors: Mapping[str, tuple[npt.NDArray[np.int64], tuple[str, ...]]] = field(default_factory=dict)
 
-    @property
-    def attribute_digest(self) -> str:
-        """A hash of the names of the attributes; empty if they have none."""
-        names = "\n".join(self.attribute_names)
-        return hashlib.sha256(names.encode()).hexdigest()[:16] if names else ""
+
+def names_digest(names: tuple[str, ...]) -> str:
+    """Return a hash of the names of attributes; empty if they have none."""
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16] if names else ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
 """The neighbourhoods of some nodes as a graph of their own, for graphs whose layers do not fit into memory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -10,17 +11,38 @@ from nonneg.modalities.graphs._graph import Graph
 from nonneg.modalities.graphs._sparse import Pattern
 
 
+class Part(Graph):
+    """Some nodes of a graph and what they hear from: these nodes first, then those that are one edge farther, ….
+
+    Where a node lacks neighbours, the weights of its other edges are larger, so that they add up to what they do in the
+    whole graph.
+
+    Attributes:
+        reach: the number of nodes up to 0, 1, … edges away.
+    """
+
+    reach: tuple[int, ...]
+
+    def edges_by_layer(self, layers: int) -> Sequence[Pattern]:
+        """Return the edges of each layer; every layer has one edge less ahead of it, and needs fewer nodes."""
+        rows, columns, ends = self.targets, self.sources, [*reversed(self.reach)][: layers + 1]
+        counts = [int(self.edges.starts[size]) for size in ends[1:]]
+        sizes = zip(counts, ends[1:], ends, strict=False)
+        return [_pattern(rows[:count], columns[:count], (to, since)) for count, to, since in sizes]
+
+
 class Sample(NamedTuple):
     """A part of a graph.
 
     Attributes:
         graph: its nodes and edges.
         rows: the place in `graph` of each node that was asked for.
-        edges: `(edges,)`, the numbers of its edges in the whole graph.
+        nodes, edges: `(nodes,)` and `(edges,)`, their numbers in the whole graph.
     """
 
-    graph: Graph
+    graph: Part
     rows: Tensor
+    nodes: Tensor
     edges: Tensor
 
 
@@ -34,22 +56,23 @@ def neighbourhoods(whole: Graph, nodes: Tensor, layers: int, most: int, drawn: C
         most: neighbours of a node that are kept, chosen at random.
         drawn: from edges `(edges,)` to random numbers between 0 and 1, `(edges,)`.
     """
-    starts, columns = whole.edges.starts.long(), whole.edges.columns.long()
-    reached = frontier = nodes.unique()
-    kept = [whole.loops[reached]]
+    starts, columns = whole.edges.starts, whole.sources
+    hops = [nodes.unique()]
+    reached, kept = hops[0], [whole.loops[hops[0]]]
     for _ in range(layers):
+        frontier = hops[-1]
         edges, owner = row_entries(starts, frontier)
         numbers = drawn(edges).double().masked_fill_(columns[edges] == frontier[owner], 0)  # itself comes first
         order = (owner + numbers).argsort()
         place = torch.empty_like(order)
         place[order] = torch.arange(len(order), device=order.device)
-        first = starts[frontier + 1] - starts[frontier]
-        edges = edges[place - (first.cumsum(0) - first)[owner] <= most]
+        counts = starts[frontier + 1] - starts[frontier]
+        edges = edges[place - (counts.cumsum(0) - counts)[owner] <= most]
         known = torch.cat((reached, columns[edges])).unique()
-        frontier = known[~torch.isin(known, reached)]
+        hops.append(known[~torch.isin(known, reached)])
         reached = known
-        kept += [edges, whole.loops[frontier]]
-    return _part(whole, reached, torch.cat(kept).unique(), nodes)
+        kept += [edges, whole.loops[hops[-1]]]
+    return _part(whole, hops, torch.cat(kept).unique(), nodes)
 
 
 def row_entries(starts: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -65,21 +88,34 @@ def joined_ranges(first: Tensor, counts: Tensor) -> tuple[Tensor, Tensor, Tensor
     return torch.arange(len(owner), device=first.device) + shift[owner], owner, shift
 
 
-def _part(whole: Graph, nodes: Tensor, edges: Tensor, wanted: Tensor) -> Sample:
-    rows, columns = whole.edges.rows[edges], whole.edges.columns[edges].long()
-    size = len(nodes)
-    pattern = _pattern(torch.searchsorted(nodes, rows), torch.searchsorted(nodes, columns), (size, size))
+def _part(whole: Graph, hops: list[Tensor], edges: Tensor, wanted: Tensor) -> Sample:
+    nodes = torch.cat(hops)
+    size, (known, place) = len(nodes), nodes.sort()
+
+    def numbers(given: Tensor) -> Tensor:
+        return place[torch.searchsorted(known, given)]
+
+    rows, columns = numbers(whole.targets[edges]), numbers(whole.sources[edges])
+    order = (rows * size + columns).argsort()
+    rows, columns, edges = rows[order], columns[order], edges[order]
+    pattern = _pattern(rows, columns, (size, size))
     tensors = {f"edge_{name}": part for name, part in pattern._asdict().items()}
-    tensors |= {"weights": whole.weights[edges], "page_rank": whole.tensors["page_rank"][nodes]}
+    weights, others = whole.weights[edges], rows != columns
+    sums = weights.new_zeros(size).index_add_(0, rows, weights * others)
+    factors = (whole.degrees[nodes] - 1) / torch.where(sums > 0, sums, 1.0)
+    weights = torch.where(others, weights * factors[rows], weights)
+    tensors |= {"weights": weights, "page_rank": whole.tensors["page_rank"][nodes]}
     values = whole.tensors["values"]
     if whole.attributes is None:
         tensors["values"] = values[nodes]
     else:
-        entries, owner = row_entries(whole.attributes.starts.long(), nodes)
+        entries, owner = row_entries(whole.attributes.starts, nodes)
         found = _pattern(owner, whole.attributes.columns[entries].long(), (size, whole.width))
         tensors |= {f"attribute_{name}": part for name, part in found._asdict().items()}
         tensors["values"] = values[entries]
-    return Sample(Graph(tensors), torch.searchsorted(nodes, wanted), edges)
+    part = Part(tensors)
+    part.reach = tuple(accumulate(map(len, hops)))
+    return Sample(part, numbers(wanted), nodes, edges)
 
 
 def _pattern(rows: Tensor, columns: Tensor, shape: tuple[int, int]) -> Pattern:

@@ -63,6 +63,20 @@ def draw_views(
     return torch.stack([view[0] for view in views]), torch.stack([view[1] for view in views])
 
 
+def expected_degrees(graph: Graph, config: ViewConfig, count: int) -> Tensor:
+    """Return the mean degree of each node over all draws of each view, `(count, nodes)`."""
+    return torch.stack([_expected_degrees(graph, config, view) for view in range(count)])
+
+
+def _expected_degrees(graph: Graph, config: ViewConfig, view: int) -> Tensor:
+    if (config, view) not in graph.expected:  # the same in every step
+        edge_odds, _ = _odds(graph, config.weighting)
+        both_ends = (1 - _rates(config.drop_nodes, view, 1.0)) ** 2
+        kept = graph.weights * ((1 - _rates(config.drop_edges, view, edge_odds)) * both_ends)
+        graph.expected[config, view] = graph.degrees_of(torch.where(graph.is_loop, graph.weights, kept))
+    return graph.expected[config, view]
+
+
 def _drawn(
     edges: Tensor, attributes: int, seed: int, epoch: Tensor | int, count: int
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:

@@ -14,12 +14,15 @@ from nonneg.modalities._modality import Modality, register
 from nonneg.modalities._source import Source, unwrapped
 from nonneg.modalities._splits import require_train, unique_ids
 from nonneg.modalities.graphs._block_views import GraphViewConfig, draw_view
-from nonneg.modalities.graphs._blocks import BLOCKS, WholeGraphs, chosen_blocks
+from nonneg.modalities.graphs._blocks import BLOCKS, ManyGraphs, WholeGraphs, chosen_blocks
 from nonneg.modalities.graphs._cleaned import cleaned
-from nonneg.modalities.graphs._encoders import NodeViews, build_encoder, check_encoder
+from nonneg.modalities.graphs._encoders import NodeViews, build_encoder, check_encoder, own_encoder
 from nonneg.modalities.graphs._graph import Graph, check_attributes
+from nonneg.modalities.graphs._memory import encoder_bytes
 from nonneg.modalities.graphs._preview import drawn_graph
-from nonneg.modalities.graphs.sources import open_graphs
+from nonneg.modalities.graphs._raw import names_digest
+from nonneg.modalities.graphs._structural import STRUCTURAL_NAMES
+from nonneg.modalities.graphs.sources import open_graphs, with_attributes
 
 
 @register
@@ -49,6 +52,8 @@ class Graphs(Modality):
     """Number of attributes of a node; 0: as in the data."""
     attribute_digest: str = ""
     """A hash of the attributes' names, by which other graphs are checked; empty: as in the data, or none."""
+    attribute_names: tuple[str, ...] = ()
+    """The attributes' names, in whose order those of other graphs are brought; empty: as in the data, or none."""
 
     def open(
         self, data: Any, split: str = "train", *, skip_broken: bool | None = None, progress: bool = True
@@ -59,10 +64,13 @@ class Graphs(Modality):
             return data
         raw = open_graphs(data)
         require_train(split, raw.where)
-        graph, notes = cleaned(raw.union, self.undirected)
+        is_structural = self.attribute_names == STRUCTURAL_NAMES
+        union = with_attributes(raw.union, () if is_structural else self.attribute_names)
+        graph, notes = cleaned(union, self.undirected)
         starts = torch.from_numpy(np.concatenate(([0], np.cumsum(raw.sizes))))
-        every = Graph({**graph.tensors, BLOCKS: starts})
-        samples = WholeGraphs(every, raw.union.attribute_digest, raw.union.attribute_names)
+        every = ManyGraphs({**graph.tensors, BLOCKS: starts})
+        names = STRUCTURAL_NAMES if union.attributes is None else union.attribute_names
+        samples = WholeGraphs(every, names_digest(names), names)
         check_attributes(samples, self.attributes, self.attribute_digest, raw.where)
         size = f"{raw.union.nodes:,} nodes in all, {raw.sizes.min():,} to {raw.sizes.max():,} per graph"
         ids = unique_ids(raw.ids or map(str, range(len(raw.sizes))))
@@ -71,7 +79,8 @@ class Graphs(Modality):
     def fitted(self, source: Source) -> Self:
         samples, _ = unwrapped(source.samples)
         check_attributes(samples, self.attributes, self.attribute_digest, source.name)
-        return replace(self, attributes=samples.graph.width, attribute_digest=samples.digest)
+        known = {"attribute_digest": samples.digest, "attribute_names": samples.attribute_names}
+        return replace(self, attributes=samples.graph.width, **known)
 
     def check_encoder(self, name: str) -> None:
         check_encoder(name)
@@ -80,8 +89,18 @@ class Graphs(Modality):
         sizes = max(1, self.attributes), self.width, self.layers, self.scaled, self.batch_norm
         return Pooled(build_encoder(name, *sizes, joined=True), self.pooling), self.width, {}
 
+    def own_encoder(self, module: nn.Module) -> nn.Module:
+        encoder = own_encoder(module, self.scaled)
+        return Pooled(encoder, self.pooling) if isinstance(encoder, NodeViews) else encoder
+
     def step_paths(self, encoder: str) -> tuple[str, ...]:
         return ("off",)  # batches of graphs differ in size
+
+    def encoder_bytes(self, source: Source, samples: int, views: int, encoder: str) -> float:
+        collection = unwrapped(source.samples)[0]
+        graph, share = collection.graph, samples / len(collection)
+        sizes = share * graph.nodes, share * len(graph.weights)
+        return encoder_bytes(encoder, *sizes, graph.width, self.width, self.layers, views)
 
     def draw_views(
         self, batch: dict[str, Any], samples: Tensor, seed: int, epoch: Tensor | int, count: int, dtype: torch.dtype

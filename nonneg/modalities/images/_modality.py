@@ -48,6 +48,7 @@ class Images(Modality):
     """
 
     name: ClassVar[str] = "images"
+    savings: ClassVar[str] = "reduce batch_size, image_size or views.size, or set encode_rows or accumulate"
 
     image_size: Annotated[int, Field(ge=0, le=2**13)] = 0
     """Resize images to this side: the shorter side is scaled and the centre is cut out; 0 keeps their size.

@@ -74,8 +74,9 @@ def test_parts_of_a_batch_share_the_graph(graph_file, tmp_path):
     assert nonneg.load(run).embed(str(graph_file())).shape == (90, 16)
 
 
-def test_a_resumed_run_ends_with_the_same_weights(graph_file, tmp_path):
-    settings = config(graph_file(), batch_size=40, checkpoint_steps=3)
+@pytest.mark.parametrize("neighbours", [0, 3])
+def test_a_resumed_run_ends_with_the_same_weights(graph_file, tmp_path, neighbours):
+    settings = config(graph_file(), batch_size=40, checkpoint_steps=3, neighbours=neighbours)
     whole = nonneg.train(settings, tmp_path / "whole", progress=False)
     with pytest.raises(StoppedError):
         nonneg.train(settings, tmp_path / "parts", progress=False, loggers=[Stop()])
@@ -122,6 +123,59 @@ def test_a_graph_with_other_attributes_is_an_error(run, graph_file):
         nonneg.load(run).embed(str(graph_file("other.npz", attr_matrix=np.ones((90, 5)))))
 
 
+def test_a_model_of_structural_attributes_takes_no_others(graph_file, tmp_path):
+    bare = str(graph_file(**{f"attr_{part}": None for part in ("data", "indices", "indptr", "shape")}))
+    model = nonneg.load(nonneg.train(config(bare, epochs=1), tmp_path / "run", progress=False))
+    assert model.embed(bare).shape == (90, 16)
+    with pytest.raises(InputError, match=r"other\.npz has 66 attributes, expected none"):
+        model.embed(str(graph_file("other.npz", attr_matrix=np.ones((90, 66)))))
+
+
+def memory_of_a_step(shown):
+    figure, unit = re.search(r"and ([\d.,]+) (.B) for a step", shown).groups()
+    return float(figure.replace(",", "")) * {"MB": 1e6, "GB": 1e9}[unit]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("encoder", ["gcn", "gin"])
+def test_the_memory_of_a_step_grows_with_the_graph_unless_neighbours_are_limited(encoder, tmp_path, capsys):
+    if encoder != "gcn":
+        pytest.importorskip("torch_geometric")
+    needed = {}
+    for nodes, neighbours in ((300, 0), (3000, 0), (300, 2), (3000, 2)):
+        rng = np.random.default_rng(0)
+        raw = RawGraph(
+            "random", "random", nodes, rng.integers(0, nodes, (2, 20 * nodes)), attributes=np.ones((nodes, 4))
+        )
+        settings = config("random", encoder=encoder, epochs=1, warmup_epochs=0, batch_size=20, neighbours=neighbours)
+        nonneg.train(settings, tmp_path / "run", source=raw, overwrite=True)
+        needed[nodes, neighbours] = memory_of_a_step(capsys.readouterr().err)
+    assert needed[3000, 0] > 5 * needed[300, 0] and needed[3000, 2] < needed[3000, 0] / 5
+    assert 10e6 < needed[3000, 0] < 200e6
+
+
+def test_a_graph_that_takes_too_much_memory_is_an_error_that_names_what_graphs_have(tmp_path):
+    class Small(torch.nn.Module):  # while the settings describe a network of 16 wide layers
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(2, 4)
+
+        def forward(self, x, edge_index):
+            return self.linear(x)
+
+    ring = np.stack((np.arange(20_000), np.roll(np.arange(20_000), 1)))
+    raw = RawGraph("ring", "ring", 20_000, ring, attributes=np.ones((20_000, 2)))
+    settings = config("ring", width=2**16, layers=16, epochs=1, batch_size=100)
+    with pytest.raises(InputError, match=r"[\d,.]{5,} GB for a step.*neighbours.*batch_size"):
+        nonneg.train(settings, tmp_path / "run", source=raw, encoder=Small(), progress=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_graph_that_is_smaller_than_a_batch_is_an_error_that_names_the_way_out(graph_file, tmp_path):
+    with pytest.raises(InputError, match=r"batch_size is 512, expected at most the 90 samples .* or 0 for all"):
+        nonneg.train(config(graph_file(), batch_size=512), tmp_path / "run", progress=False)
+
+
 def test_attributes_in_another_order_are_an_error(graph_file, tmp_path):
     names = np.array([f"word{i}" for i in range(40)])
     run = nonneg.train(config(graph_file(attr_names=names), epochs=1), tmp_path / "run", progress=False)
@@ -159,8 +213,32 @@ def test_an_encoder_of_ones_own_trains(graph_file, tmp_path):
             h = self.linear(x)
             return h + torch.zeros_like(h).index_add_(0, edge_index[1], h[edge_index[0]])
 
-    run = nonneg.train(config(graph_file(), epochs=2), tmp_path / "run", encoder=NodeEncoder(Smooth()), progress=False)
-    assert nonneg.load(run, encoder=NodeEncoder(Smooth())).embed(str(graph_file()), "encoder").shape == (90, 12)
+    settings = config(graph_file(), epochs=2)
+    wrapped = nonneg.train(settings, tmp_path / "wrapped", encoder=NodeEncoder(Smooth()), progress=False)
+    bare = nonneg.train(settings, tmp_path / "bare", encoder=Smooth(), progress=False)
+    for run, module in ((wrapped, NodeEncoder(Smooth())), (bare, NodeEncoder(Smooth())), (bare, Smooth())):
+        assert nonneg.load(run, encoder=module).embed(str(graph_file()), "encoder").shape == (90, 12)
+
+
+def test_modules_around_an_encoder_of_views_are_taken_as_they_are(graph_file, tmp_path):
+    class First(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(40, 12)
+
+        def forward(self, x, edge_index):
+            return self.linear(x)
+
+    encoder = torch.nn.Sequential(NodeEncoder(First()), torch.nn.Linear(12, 5))
+    run = nonneg.train(config(graph_file(), epochs=1), tmp_path / "run", encoder=encoder, progress=False)
+    assert nonneg.load(run, encoder=encoder).embed(str(graph_file()), "encoder").shape == (90, 5)
+
+
+def test_a_module_that_cannot_take_attributes_and_edges_is_an_error_that_says_what_it_is_called_with(
+    graph_file, tmp_path
+):
+    with pytest.raises(InputError, match=r"Linear cannot take attributes \(90, 40\) and edge_index.*NodeEncoder"):
+        nonneg.train(config(graph_file()), tmp_path / "run", encoder=torch.nn.Linear(40, 12), progress=False)
 
 
 def test_the_estimate_of_the_time_knows_that_a_graph_takes_as_long_for_few_nodes(graph_file, tmp_path, capsys):
@@ -236,6 +314,19 @@ def test_features_know_how_many_edges_stay_among_their_nodes():
     assert found["chance"] == pytest.approx([7 / 14, 3 / 14, 7 / 14], abs=1e-4)
 
 
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+def test_by_chance_edges_of_a_directed_graph_come_from_anywhere(is_sparse):
+    # A hub leads to ten leaves, and one of these to another.
+    ends = np.array([[0] * 10 + [1], [*range(1, 11), 2]])
+    modality = Nodes(undirected=False)
+    source = modality.open(RawGraph("star", "star", 11, ends, attributes=np.eye(11)))
+    codes = np.zeros((11, 3), np.float32)
+    codes[1:, 0] = codes[0, 1] = codes[:, 2] = 1  # of the leaves, of the hub, of all
+    (found,) = modality.feature_figures(source, sp.csr_array(codes) if is_sparse else codes).values()
+    assert found["values"] == pytest.approx([1 / 11, 0, 1], abs=1e-4)
+    assert found["chance"] == pytest.approx([1 / 11, 10 / 11, 1], abs=1e-4)
+
+
 @pytest.mark.parametrize("is_dense", [False, True], ids=["sparse", "dense"])
 def test_features_know_the_attributes_that_set_their_nodes_apart(is_dense, communities):
     adjacency, words, labels, _ = communities
@@ -276,6 +367,18 @@ def test_pictures_colour_neighbours_by_their_labels_even_if_these_are_in_another
     assert whole == part
     bare = modality.open(graph_file("bare.npz", labels=None))
     assert whole["media"] != modality.preview(bare, range(3, 4))["media"]
+
+
+def test_up_to_21_classes_have_colours_of_their_own():
+    leaves = np.arange(1, 22)
+    ends = np.stack((np.zeros_like(leaves), leaves))
+    pictures = set()
+    for label in range(21):
+        labels = np.full(22, -1)
+        labels[0], labels[1] = label, 20 - label
+        raw = RawGraph("star", "star", 22, ends, attributes=np.eye(22), labels=labels)
+        pictures.add(Nodes().preview(Nodes().open(raw), range(1))["media"][0])
+    assert len(pictures) == 21
 
 
 def test_the_page_of_a_feature_shows_its_attributes_and_that_of_a_node_a_legend(run, graph_file):

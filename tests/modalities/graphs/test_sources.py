@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 
 from nonneg.errors import InputError
 from nonneg.modalities import UndividedError
-from nonneg.modalities.graphs import Nodes, RawGraph, open_graph
+from nonneg.modalities.graphs import Graphs, Nodes, RawGraph, open_graph
 from nonneg.modalities.graphs._structural import core_numbers, structural_attributes
 
 
@@ -137,7 +137,35 @@ def test_what_is_unusual_about_edges_is_reported():
 
 def test_weights_of_repeated_edges_are_added():
     source = opened([(0, 1), (0, 1), (1, 2)], weights=np.array([2.0, 3.0, 0.5]))
-    assert adjacency(source)[1, 0] == 5 and adjacency(source)[2, 1] == 0.5 and "weights" in source.notes[0]
+    assert adjacency(source)[1, 0] == 5 and adjacency(source)[2, 1] == 0.5
+
+
+@pytest.mark.parametrize("other", [1.0, 2.0])
+def test_weights_of_one_edge_do_not_depend_on_those_of_others(other):
+    source = opened([(0, 1), (0, 1), (1, 2)], weights=np.array([1.0, 1.0, other]))
+    assert adjacency(source)[1, 0] == 2 and adjacency(source)[2, 1] == other
+
+
+def test_of_two_directions_the_larger_weight_holds():
+    found = adjacency(opened([(0, 1), (1, 0), (1, 2)], weights=np.array([2.0, 5.0, 1.0])))
+    assert found[0, 1] == found[1, 0] == 5
+
+
+def test_a_note_tells_which_encoders_use_weights():
+    ends = [(0, 1), (1, 2)]
+    (note,) = (note for note in opened(ends, weights=np.array([1.0, 2.0])).notes if "weights" in note)
+    assert "gcn" in note and "gin" in note
+    assert not any("weights" in note for note in opened(ends, weights=np.ones(2)).notes)
+
+
+def test_attributes_of_the_caller_stay_as_they_are_and_may_be_read_only():
+    given = sp.csr_array((np.array([1, 0, 2], np.float32), ([0, 1, 2], [0, 1, 2])), shape=(4, 3))
+    parts = (given.data, given.indices, given.indptr)
+    before = [part.copy() for part in parts]
+    for part in parts:
+        part.flags.writeable = False
+    assert opened([(0, 1)], attributes=given).samples.graph.dense_attributes().sum() == 3
+    assert all(np.array_equal(part, old) for part, old in zip(parts, before, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -252,6 +280,18 @@ def test_an_error_in_a_table_names_it(tables, name, content, message):
         Nodes().open(tables)
 
 
+def test_row_numbers_of_pandas_are_no_attributes(tables):
+    pandas = pytest.importorskip("pandas")
+    nodes = pandas.read_csv(tables / "nodes.csv", dtype={"id": str}).iloc[[1, 2, 0]]
+    nodes.to_csv(tables / "nodes.csv")
+    with pytest.raises(InputError, match=r"nodes\.csv: column 1 has no name.*index=False"):
+        Nodes().open(tables)
+    (tables / "nodes.csv").unlink()
+    nodes.to_parquet(tables / "nodes.parquet")
+    assert "__index_level_0__" in pq.read_schema(tables / "nodes.parquet").names
+    assert open_graph(tables).attribute_names == ("age", "height")
+
+
 def test_a_column_of_labels_without_any_label_is_none(tables):
     (tables / "nodes.csv").write_text("id,label,age\n9,,1\n8,,3\n007,,5\n")
     source = Nodes().open(tables)
@@ -292,6 +332,25 @@ def test_a_data_object_gives_a_graph():
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_a_data_object_may_hold_a_transposed_adjacency_instead_of_edges():
+    transforms = pytest.importorskip("torch_geometric.transforms")
+    data = pytest.importorskip("torch_geometric.data")
+    graph = data.Data(
+        x=torch.eye(3), edge_index=torch.tensor([[0, 1], [1, 2]]), edge_weight=torch.tensor([2.0, 3.0]), num_nodes=3
+    )
+    found = adjacency(Nodes(undirected=False).open(transforms.ToSparseTensor(attr="edge_weight")(graph)))
+    assert found[1, 0] == 2 and found[2, 1] == 3 and found.sum() == 3 + 5
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int8, torch.bool])
+def test_attributes_of_a_data_object_may_have_any_type_of_number(dtype):
+    data = pytest.importorskip("torch_geometric.data")
+    graph = data.Data(x=torch.eye(3, 4, dtype=dtype), edge_index=torch.tensor([[0, 1], [1, 2]]))
+    assert torch.equal(Nodes().open(graph).samples.graph.dense_attributes(), torch.eye(3, 4))
+
+
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("y", "labels", "names"),
     [
@@ -324,11 +383,18 @@ def test_a_graph_with_several_kinds_of_nodes_is_an_error_that_says_so():
         open_graph(data.HeteroData(paper={"x": torch.eye(2)}))
 
 
-@pytest.mark.parametrize("name", ["graph.pkl", "ind.cora.graph", "graph.bin"])
-def test_a_file_that_is_a_pickle_is_refused_and_the_conversion_named(name, tmp_path):
+@pytest.mark.parametrize("kind", [Nodes, Graphs])
+@pytest.mark.parametrize(
+    "name", ["graph.pkl", "ind.cora.graph", "graph.bin", "graph.npz", "graph.txt", "graph.csv", "graph.pt"]
+)
+def test_a_file_that_is_a_pickle_is_refused_with_what_to_do(name, kind, tmp_path):
     (tmp_path / name).write_bytes(pickle.dumps({0: [1]}))
-    with pytest.raises(InputError, match=rf"{name} .*pickled.*examples/convert_graphs\.py"):
-        Nodes().open(tmp_path / name)
+    with pytest.raises(InputError, match=rf"{name} .*pickled.*examples/convert_graphs\.py.*Planetoid.*source="):
+        kind().open(tmp_path / name)
+    if name == "graph.pt":
+        torch.save({"edge_index": torch.zeros(2, 1)}, tmp_path / name)
+        with pytest.raises(InputError, match=rf"{name} .*pickled"):
+            kind().open(tmp_path / name)
 
 
 def test_names_of_attributes_of_another_number_are_an_error(graph_file):
@@ -354,10 +420,32 @@ def test_pickled_scipy_matrices_are_converted(converter, tmp_path, capsys):
     ring = sp.csr_matrix(np.roll(np.eye(4), 1, axis=1))
     arrays = {"adj_matrix": np.array(ring, dtype=object), "node_attr": np.array(sp.csr_matrix(np.eye(4)), dtype=object)}
     np.savez(tmp_path / "old.npz", **arrays, node_label=np.arange(4, dtype=np.int32))
-    converter.main([str(tmp_path / "old.npz"), str(tmp_path / "new.npz")])
-    assert "4 nodes, 4 edges" in capsys.readouterr().out
+    converter.main([str(tmp_path / "old.npz"), str(tmp_path / "new")])
+    assert f"{tmp_path / 'new.npz'}, 4 nodes, 4 edges" in capsys.readouterr().out
     source = Nodes().open(tmp_path / "new.npz")
     assert source.labels.tolist() == [0, 1, 2, 3] and adjacency(source).sum() == 12
+
+
+def test_dense_matrices_are_converted(converter, tmp_path):
+    ring = np.roll(np.eye(4), 1, axis=1)
+    np.savez(tmp_path / "old.npz", adj_matrix=ring, node_attr=np.eye(4), node_label=np.arange(4))
+    converter.main([str(tmp_path / "old.npz"), str(tmp_path / "new.npz")])
+    assert adjacency(Nodes().open(tmp_path / "new.npz")).sum() == 12
+
+
+@pytest.mark.parametrize(
+    ("arrays", "target", "named"),
+    [
+        ({}, "nowhere/new.npz", "nowhere is not a folder"),
+        ({"adj_matrix": np.zeros(3)}, "new.npz", "old.npz cannot be converted"),
+        ({"node_attr": np.array(["a", "b"])}, "new.npz", "old.npz cannot be converted"),
+    ],
+)
+def test_what_cannot_be_converted_is_one_sentence(converter, tmp_path, arrays, target, named):
+    given = {"adj_matrix": np.eye(2), "node_attr": np.eye(2), "node_label": np.arange(2)}
+    np.savez(tmp_path / "old.npz", **{**given, **arrays})
+    with pytest.raises(SystemExit, match=named):
+        converter.main([str(tmp_path / "old.npz"), str(tmp_path / target)])
 
 
 def test_planetoid_files_are_converted_with_missing_test_nodes(converter, tmp_path):

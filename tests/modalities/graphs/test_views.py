@@ -93,10 +93,12 @@ def test_all_edges_of_dropped_nodes_are_missing():
         assert 0.2 < alone[1:].float().mean() < 0.99
 
 
-def sampled(source, nodes, neighbours, layers=2, epoch=0):
+STILL = ViewConfig((0.0,), (0.0,))
+
+
+def sampled(source, nodes, neighbours, layers=2, epoch=0, config=STILL):
     batch = {"nodes": torch.tensor(nodes), "graph": source.samples.graph}
-    still = ViewConfig((0.0,), (0.0,))
-    modality = Nodes(neighbours=neighbours, layers=layers, views=still)
+    modality = Nodes(neighbours=neighbours, layers=layers, views=config)
     return modality.draw_views(batch, batch["nodes"], 0, epoch, 2, torch.float32)
 
 
@@ -120,13 +122,53 @@ def test_with_all_neighbours_a_sampled_neighbourhood_gives_the_output_of_the_who
     torch.testing.assert_close(gradients[0], gradients[1])
 
 
-def test_the_output_of_a_node_does_not_depend_on_its_batch():
+@pytest.mark.parametrize(
+    "config", [STILL, ViewConfig((0.4,), (0.2,), "degree", (0.1,))], ids=["same edges", "fewer edges"]
+)
+@pytest.mark.parametrize("encoder", ["gcn", "graphsage"])
+def test_the_output_of_a_node_does_not_depend_on_its_batch(config, encoder):
+    if encoder != "gcn":
+        pytest.importorskip("torch_geometric")
     source = Nodes().open("citations")
-    module = Nodes(width=8).fitted(source).encoder("gcn")[0].eval()
+    module = Nodes(width=8, batch_norm=True).fitted(source).encoder(encoder)[0].eval()
     nodes = list(range(0, 64, 4))
-    together = module(sampled(source, nodes, 3))[: len(nodes)]
-    alone = torch.cat([module(sampled(source, [node], 3))[:1] for node in nodes])
+    together = module(sampled(source, nodes, 3, config=config))[: len(nodes)]
+    alone = torch.cat([module(sampled(source, [node], 3, config=config))[:1] for node in nodes])
     torch.testing.assert_close(together, alone)
+
+
+def test_a_sample_reaches_as_far_as_the_encoder_and_keeps_true_degrees():
+    leaves = np.arange(1, 1001)
+    ends = np.concatenate((np.stack((np.zeros_like(leaves), leaves)), np.stack((leaves, leaves + 1000))), axis=1)
+    source = Nodes().open(RawGraph("hub", "hub", 2001, ends, attributes=np.ones((2001, 1))))
+    one = sampled(source, [0], 10, layers=1)
+    assert one["graph"].nodes == 11 and one["degrees"][0].tolist() == [1001, *[3] * 10]
+    assert one["graph"].degrees[0] == 1001  # the weights of its edges add up to this
+    assert sampled(source, [0], 10, layers=2)["graph"].nodes == 21
+
+
+@pytest.mark.parametrize("weighting", ["uniform", "degree"])
+def test_degrees_in_a_sample_are_those_of_a_mean_view(weighting):
+    source = star()
+    config = ViewConfig((0.4, 0.2), (0.0,), weighting, (0.1, 0.3))
+    degrees = torch.zeros(2, 401)
+    for epoch in range(200):
+        drawn = views(source, config, epoch=epoch)
+        degrees += torch.stack([source.samples.graph.degrees_of(edges) for edges in drawn["edges"]]) / 200
+    found = sampled(source, list(range(401)), 1000, config=config)["degrees"]
+    torch.testing.assert_close(found, degrees, rtol=0.15, atol=0)
+
+
+def test_batch_norm_sees_only_nodes_whose_neighbours_are_in_the_sample():
+    source = Nodes().open("citations")
+    module = Nodes(width=8, batch_norm=True).fitted(source).encoder("gcn")[0]
+    seen = []
+    for norm in module.norm:
+        norm.register_forward_hook(lambda module, inputs, output: seen.append(len(output)))
+    drawn = sampled(source, list(range(20)), 3)
+    module(drawn)
+    near = sampled(source, list(range(20)), 3, layers=1)["graph"].nodes
+    assert seen == [near, 20] * 2 and near < drawn["graph"].nodes
 
 
 def test_no_node_hears_from_more_neighbours_than_asked_for():

@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
+from scipy.sparse.csgraph import connected_components
 
 import nonneg
 from nonneg.errors import InputError
 from nonneg.evaluate import cross_validation, random_splits
 from nonneg.features import Features
-from nonneg.modalities.graphs import Graphs, GraphViewConfig, open_graph, open_graphs
+from nonneg.modalities.graphs import Graphs, GraphViewConfig, NodeEncoder, RawGraph, open_graph, open_graphs
+from nonneg.modalities.graphs.sources._many import joined
 from nonneg.training import load_recipe
 
 TEXT = """3
@@ -64,6 +67,11 @@ def test_a_tu_folder_and_the_text_format_give_the_same_graphs(text_file, tu_fold
     }
 
 
+def test_text_may_end_in_empty_lines(text_file):
+    text_file.write_text(TEXT + "\n \n")
+    assert len(open_graphs(str(text_file)).sizes) == 3
+
+
 def test_weights_of_edges_are_kept():
     data = pytest.importorskip("torch_geometric.data")
     ends, x = torch.tensor([[0, 1], [1, 0]]), torch.eye(2)
@@ -81,6 +89,47 @@ def test_a_dataset_of_pytorch_geometric_is_read():
     assert found.sizes.tolist() == [2, 2, 2] and found.labels.tolist() == [0, 1, 1]
 
 
+def in_memory(graphs):
+    """Return a dataset of PyTorch Geometric that holds these graphs joined, as TUDataset does."""
+    data = pytest.importorskip("torch_geometric.data")
+
+    class InMemory(data.InMemoryDataset):
+        def __init__(self):
+            super().__init__(None)
+            self.data, self.slices = self.collate(graphs)
+
+    return InMemory()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("stored", [{"num_nodes": 2}, {"x": torch.eye(2)}, {"x": torch.eye(2), "num_nodes": 2}])
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_dataset_in_memory_is_many_graphs_however_it_joins_them(stored, labelled):
+    data = pytest.importorskip("torch_geometric.data")
+    ends = torch.tensor([[0, 1], [1, 0]])
+    labels = [{"y": torch.tensor([number % 2])} if labelled else {} for number in range(6)]
+    dataset = in_memory([data.Data(edge_index=ends, **stored, **label) for label in labels])
+    for some, graphs in ((dataset, 6), (dataset[:4], 4), (dataset.shuffle(), 6)):
+        assert Graphs().open(some).samples.graph.nodes == 2 * graphs == 2 * len(open_graphs(some).sizes)
+        with pytest.raises(InputError, match=f"a dataset of {graphs} graphs, expected one"):
+            open_graph(some)
+    assert open_graph(dataset[:1]).nodes == 2
+    with pytest.raises(InputError, match="one graph, expected several"):
+        open_graphs(dataset[0])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_tu_dataset_of_pytorch_geometric_trains(tmp_path, tu_folder):
+    datasets = pytest.importorskip("torch_geometric.datasets")
+    (tmp_path / "root" / "small").mkdir(parents=True)
+    tu_folder.rename(tmp_path / "root" / "small" / "raw")
+    dataset = datasets.TUDataset(str(tmp_path / "root"), "small")
+    config = load_recipe("graphs").replace(**SMALL, epochs=1, warmup_epochs=0, batch_size=3)
+    run = nonneg.train(config, tmp_path / "run", source=dataset, progress=False)
+    features = nonneg.load(run).embed(dataset)
+    assert features.shape == (3, 16) and features.provenance["source"] == "small"
+
+
 def test_files_may_begin_with_a_byte_order_mark(text_file, tu_folder):
     for path in (text_file, *tu_folder.iterdir()):
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
@@ -93,7 +142,8 @@ def test_files_may_begin_with_a_byte_order_mark(text_file, tu_folder):
         (lambda text: text.replace("2 2 0 2", "2 2 0 9"), "node 1"),
         (lambda text: text.replace("3 1", "three 1"), "line 2"),
         (lambda text: text[:20], "ends"),
-        (lambda text: "1\n2 0\n0 1 1\n0 1 0\n", "1 graph"),
+        (lambda text: "0\n", "no graphs"),
+        (lambda text: "2" + text[1:], "line 9 follows the last of the 2 graphs"),
         (lambda text: "not graphs", "line 1"),
         (lambda text: text.replace("2 2 0 2", "2 3 0 2"), "line 4"),
         (lambda text: text.replace("2 2 0 2", "2 -1 0 2"), "line 4"),
@@ -168,17 +218,66 @@ def test_edges_of_a_dataset_stay_within_their_graph(ends, named):
         open_graphs([wrong, graph])
 
 
-def test_tags_of_other_values_are_an_error_even_if_there_are_as_many(tmp_path, text_file):
-    config = load_recipe("graphs").replace(**SMALL, data=str(text_file), epochs=1, warmup_epochs=0, batch_size=3)
-    model = nonneg.load(nonneg.train(config, tmp_path / "run", progress=False))
-    assert model.embed(str(text_file)).shape == (3, 16)
-    lines = [line.split() for line in TEXT.splitlines()]
+def trained_on(data, out, **changes):
+    settings = {"epochs": 1, "warmup_epochs": 0, "batch_size": 0, **SMALL, **changes}
+    return nonneg.load(nonneg.train(load_recipe("graphs").replace(data=str(data), **settings), out, progress=False))
+
+
+def dense(features):
+    return features.codes.toarray() if features.is_sparse else np.asarray(features.codes)
+
+
+def test_new_graphs_may_lack_a_tag_and_one_graph_is_enough(tmp_path, text_file, tu_folder):
+    model = trained_on(text_file, tmp_path / "run")
+    expected = dense(model.embed(str(text_file), "encoder"))
+    new = tmp_path / "new.txt"
+    new.write_text("1\n2 0\n2 1 1\n2 1 0\n")  # the second graph, in which all tags are 2
+    np.testing.assert_allclose(dense(model.embed(str(new), "encoder")), expected[[1]], atol=1e-6)
+    for part, content in {"A": "1, 2\n2, 1\n", "graph_indicator": "1\n1\n", "node_labels": "2\n2\n"}.items():
+        (tu_folder / f"small_{part}.txt").write_text(content)
+    (tu_folder / "small_graph_labels.txt").unlink()
+    np.testing.assert_allclose(dense(model.embed(str(tu_folder), "encoder")), expected[[1]], atol=1e-6)
+
+
+def test_one_graph_is_too_few_to_train_on(tmp_path, text_file):
+    text_file.write_text("1\n2 0\n2 1 1\n0 1 0\n")
+    with pytest.raises(InputError, match="1 sample, expected at least 2"):
+        trained_on(text_file, tmp_path / "run")
+
+
+def test_a_tag_that_the_model_does_not_know_is_named(tmp_path, text_file):
+    model = trained_on(text_file, tmp_path / "run")
     other = tmp_path / "other.txt"
-    other.write_text(
-        "\n".join(" ".join(["5", *words[1:]] if words[0] == "2" and len(words) > 2 else words) for words in lines)
-    )
-    with pytest.raises(InputError, match="attributes of other names"):
+    other.write_text(TEXT.replace("2 1 1", "5 1 1"))
+    with pytest.raises(InputError, match=r"other\.txt has the attribute tag_5.*expected tag_0, tag_2"):
         model.embed(str(other))
+
+
+def test_a_missing_attribute_that_is_no_tag_is_named(tmp_path, text_file):
+    text_file.write_text("2\n2 0\n2 1 1 0.5\n0 1 0 3\n2 1\n0 1 1 1\n2 1 0 1\n")
+    model = trained_on(text_file, tmp_path / "run")
+    assert model.embed(str(text_file)).shape == (2, 16)
+    text_file.write_text(TEXT)
+    with pytest.raises(InputError, match=r"has no attribute attribute_0"):
+        model.embed(str(text_file))
+
+
+def test_a_tag_that_is_the_same_everywhere_is_none(tmp_path, text_file, tu_folder):
+    text_file.write_text(TEXT.replace("2 1 ", "0 1 ").replace("2 2 ", "0 2 "))
+    (tu_folder / "small_node_labels.txt").write_text("0\n" * 7)
+    model = trained_on(text_file, tmp_path / "run")
+    for path in (text_file, tu_folder):
+        assert any("structural" in note for note in Graphs().open(str(path)).notes)
+        assert model.embed(str(path)).shape == (3, 16)
+
+
+def test_a_model_of_structural_attributes_takes_no_others(tmp_path):
+    model = trained_on("motifs", tmp_path / "run")
+    ends = np.array([[0, 1], [1, 2]])
+    bare, given = (RawGraph("path", "path", 3, ends, attributes=each) for each in (None, np.ones((3, 66))))
+    assert model.embed(joined("path", [bare]), media=False).shape == (1, 16)
+    with pytest.raises(InputError, match="66 attributes, expected none"):
+        model.embed(joined("path", [given]), media=False)
 
 
 def test_a_folder_of_many_graphs_is_refused_as_one_graph(tu_folder):
@@ -214,21 +313,33 @@ def test_views_depend_on_the_graph_and_not_on_its_batch():
         torch.testing.assert_close(graph.tensors["values"][owner == 1], other.tensors["values"])
 
 
-def test_a_cut_keeps_a_connected_part_of_the_given_size():
-    source = Graphs().open("motifs")
-    modality = Graphs(views=GraphViewConfig((0.0,), (0.0,), (0.0,), (0.5,))).fitted(source)
-    views = views_of(modality, source, list(range(30)))
+def paths(lengths):
+    ends = [np.stack((np.arange(length - 1), np.arange(1, length))) for length in lengths]
+    graphs = zip(lengths, ends, strict=True)
+    return joined("paths", [RawGraph("path", "path", length, each) for length, each in graphs])
+
+
+@pytest.mark.parametrize("data", ["motifs", paths([40, 100, 3, 300, 2])], ids=["motifs", "paths"])
+@pytest.mark.parametrize("cut", [0.2, 0.5])
+def test_a_cut_keeps_a_connected_part_of_the_given_size(data, cut):
+    source = Graphs().open(data)
+    modality = Graphs(views=GraphViewConfig((0.0,), (0.0,), (0.0,), (cut,))).fitted(source)
+    views = views_of(modality, source, list(range(min(30, len(source)))))
     graph, weights, kept, owner = views["views"][0]
-    assert torch.equal(torch.bincount(owner[kept]), (views["sizes"] * 0.5).ceil().long())
-    linked = weights > 0
-    reached = kept.clone()
-    for number in range(30):  # from one kept node, all others of the graph are reached
-        inside = torch.zeros_like(kept)
-        inside[torch.nonzero(kept & (owner == number))[0]] = True
-        for _ in range(30):
-            inside[graph.edges.rows[linked & inside[graph.edges.columns.long()]]] = True
-        reached &= inside | (owner != number)
-    assert torch.equal(reached, kept)
+    sizes = torch.bincount(owner)
+    assert torch.equal(torch.bincount(owner[kept]), (views["sizes"] * (1 - cut)).ceil().long())
+    links = sp.csr_array((weights.numpy(), graph.edges.columns.numpy(), graph.edges.starts.numpy()))
+    for part in np.split(np.arange(len(kept)), sizes.cumsum(0)[:-1]):
+        inside = part[kept[part].numpy()]
+        assert connected_components(links[inside][:, inside])[0] == 1
+
+
+def test_a_cut_of_a_graph_in_two_parts_keeps_one_of_them_first():
+    ends = np.array([[0, 1, 2, 4, 5, 6], [1, 2, 3, 5, 6, 7]])
+    source = Graphs().open(joined("parts", [RawGraph("parts", "parts", 8, ends)] * 20))
+    modality = Graphs(views=GraphViewConfig((0.0,), (0.0,), (0.0,), (0.5,))).fitted(source)
+    kept = views_of(modality, source, list(range(20)))["views"][0][2].view(20, 2, 4)
+    assert set(kept.sum(2).flatten().tolist()) == {0, 4} and (kept.sum((1, 2)) == 4).all()
 
 
 def test_every_view_keeps_a_node_of_every_graph():
@@ -246,6 +357,49 @@ def test_a_run_learns_the_motifs_and_embeds_other_graphs(tmp_path):
     few = model.embed(source.take(range(5, 10)))
     assert few.shape == (5, 16) and few.samples["media"][0].as_py()[:4] == b"\x89PNG"
     assert random_splits(model.embed(source, "encoder", media=False), splits=2).accuracies.mean() > 0.5
+
+
+def test_graphs_are_embedded_in_batches_and_the_nodes_of_one_graph_all_at_once(tmp_path):
+    ends = np.array([[0], [1]])
+    config = load_recipe("graphs").replace(**SMALL, epochs=1, warmup_epochs=0, batch_size=50)
+    model = nonneg.load(nonneg.train(config, tmp_path / "run", progress=False))
+    sizes = []
+    model.encoder.register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
+    pair = RawGraph("pairs", "pairs", 2, ends)
+    features = model.embed(joined("pairs", [pair] * 3000), media=False)
+    assert features.shape == (3000, 16) and sum(sizes) == 3000 and max(sizes) <= 1024
+    ring = RawGraph("ring", "ring", 3000, np.stack((np.arange(3000), np.roll(np.arange(3000), 1))))
+    config = load_recipe("graph").replace(**SMALL, epochs=1, warmup_epochs=0, batch_size=50)
+    model = nonneg.load(nonneg.train(config, tmp_path / "nodes", source=ring, progress=False))
+    model.encoder.register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
+    sizes.clear()
+    assert model.embed(ring, media=False).shape == (3000, 16) and sizes == [3000]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("wrapped", [False, True], ids=["bare", "in a NodeEncoder"])
+@pytest.mark.parametrize("pooling", ["sum", "mean"])
+def test_a_module_of_pytorch_geometric_is_pooled_over_the_nodes_of_each_graph(tmp_path, wrapped, pooling):
+    models = pytest.importorskip("torch_geometric.nn.models")
+
+    def own():
+        module = models.GIN(66, 12, 2)
+        return NodeEncoder(module, scaled=False) if wrapped else module
+
+    config = load_recipe("graphs").replace(**SMALL, epochs=1, warmup_epochs=0, batch_size=50, pooling=pooling)
+    run = nonneg.train(config, tmp_path / "run", encoder=own(), progress=False)
+    trained = own()
+    model = nonneg.load(run, encoder=trained)
+    source = Graphs().open("motifs").take(range(2))
+    features = model.embed(source, "encoder", media=False)
+    graph = source.samples.whole.graph
+    kept = ~graph.is_loop
+    with torch.no_grad():
+        module = trained.module if wrapped else trained
+        nodes = module(graph.dense_attributes(), torch.stack((graph.sources, graph.targets))[:, kept])
+    first = nodes[: int(graph.tensors["blocks"][1])]
+    expected = first.sum(0) if pooling == "sum" else first.mean(0)
+    np.testing.assert_allclose(np.asarray(features.codes)[0], expected, rtol=1e-4, atol=1e-4)
 
 
 def test_attributes_of_another_number_are_an_error(tmp_path, text_file):

@@ -1,4 +1,4 @@
-"""Graphs as objects of PyTorch Geometric, recognised by what they have, so that the package is not imported."""
+"""Graphs as objects of PyTorch Geometric, recognised by their classes, so that the package is not imported."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from nonneg.errors import InputError
+from nonneg.extras import import_extra
 from nonneg.modalities.graphs._raw import RawGraph, labels_of
 
 _MASKS = ("train_mask", "val_mask", "test_mask")
@@ -13,28 +14,52 @@ _MASKS = ("train_mask", "val_mask", "test_mask")
 
 def is_geometric(data: Any) -> bool:
     """Whether this is a `Data` object or a dataset of PyTorch Geometric."""
-    return any(kind.__module__.startswith("torch_geometric.data") for kind in type(data).__mro__)
+    return bool(_kinds(data))
+
+
+def is_dataset(data: Any) -> bool:
+    """Whether this is a dataset of PyTorch Geometric and not one graph.
+
+    Its attributes do not tell: a dataset in memory has those of its graphs, joined.
+    """
+    return "Dataset" in _kinds(data)
+
+
+def _kinds(data: Any) -> set[str]:
+    """Return the names of an object's classes that come from `torch_geometric.data`."""
+    return {kind.__name__ for kind in type(data).__mro__ if kind.__module__.startswith("torch_geometric.data")}
+
+
+def name_of(data: Any) -> str:
+    """Return what an object of PyTorch Geometric is called."""
+    name = getattr(data, "name", None)
+    return name.lower() if name and isinstance(name, str) else "data"
 
 
 def from_geometric(data: Any) -> RawGraph:
     """Read a `Data` object or a dataset: `edge_index`, `x`, `y`, masks, and as weights `edge_weight` or `edge_attr`.
 
-    `edge_attr` must then be one column of floats.
+    `edge_attr` must then be one column of floats. Without `edge_index`, edges and weights are those of `adj_t`.
     """
-    name = str(getattr(data, "name", "") or "data").lower()
+    name = name_of(data)
+    if is_dataset(data):
+        if len(data) != 1:
+            raise InputError(
+                f"source is a dataset of {len(data):,} graphs, expected one: samples are its nodes; the recipe graphs"
+                " trains on whole graphs"
+            )
+        data = data[0]
     if hasattr(data, "edge_types"):
         raise InputError("source has nodes or edges of several kinds, expected one kind, as to_homogeneous() returns")
-    if not hasattr(data, "edge_index") or not hasattr(data, "num_nodes"):
-        if len(data) != 1:
-            raise InputError(f"source is a dataset of {len(data):,} graphs, expected one: samples are its nodes")
-        data = data[0]
-    if getattr(data, "edge_index", None) is None:
+    edge_index, weights = getattr(data, "edge_index", None), getattr(data, "edge_weight", None)
+    if edge_index is None and getattr(data, "adj_t", None) is not None:
+        edge_index, weights = _transposed_edges(data.adj_t)
+    if edge_index is None:
         raise InputError("source has no edge_index, expected the ends of all edges, (2, edges)")
-    ends = array_of(data.edge_index)
+    ends = array_of(edge_index)
     is_whole = ends.dtype.kind in "iu" or not ends.size  # the ends of no edges are often floats
     if ends.ndim != 2 or len(ends) != 2 or not is_whole:
         raise InputError(f"source: edge_index is {ends.dtype} {ends.shape}, expected whole numbers (2, edges)")
-    weights = getattr(data, "edge_weight", None)
     column = getattr(data, "edge_attr", None)
     # Whole numbers are kinds of edges, such as bonds.
     if weights is None and column is not None and column.numel() == data.num_edges and column.is_floating_point():
@@ -54,6 +79,12 @@ def from_geometric(data: Any) -> RawGraph:
     )
 
 
+def _transposed_edges(adjacency: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return the ends and weights in a sparse matrix whose rows are targets, as the transform ToSparseTensor makes."""
+    ends, weights = import_extra("torch_geometric", "adj_t", "graphs").utils.to_edge_index(adjacency)
+    return ends.flip(0), weights
+
+
 def _split(data: Any) -> Any:
     """Return the public split, or the first one if there are several."""
     masks: list[Any] = [getattr(data, name, None) for name in _MASKS]
@@ -71,5 +102,7 @@ def array_of(tensor: Any) -> Any:
     """Return a tensor, possibly a sparse one or on a device, as an array."""
     if isinstance(tensor, torch.Tensor):
         tensor = tensor.to_dense() if tensor.layout != torch.strided else tensor
+        # NumPy has no bfloat16.
+        tensor = tensor.float() if tensor.is_floating_point() and tensor.dtype.itemsize < 4 else tensor
         return tensor.detach().cpu().numpy()
     return np.asarray(tensor)

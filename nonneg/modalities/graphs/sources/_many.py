@@ -1,6 +1,7 @@
 """Many graphs: a folder of the TU collection, the text format of pytorch_DGCNN, datasets of PyTorch Geometric."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ from nonneg.durable import read_bounded
 from nonneg.errors import InputError
 from nonneg.labels import UNLABELLED
 from nonneg.modalities.graphs._raw import RawGraph, RawGraphs, labels_of
-from nonneg.modalities.graphs.sources._geometric import array_of, from_geometric
+from nonneg.modalities.graphs.sources._geometric import array_of, from_geometric, is_dataset, name_of
 
+TAG = "tag"
+"""How the names of attributes begin that stand for one value of a tag."""
 _INDICATOR = "_graph_indicator.txt"
 _TU_PARTS = ("graph_indicator", "A", "node_labels", "node_attributes", "graph_labels")
+_SHOWN = 8  # names in an error message
 _Labels = tuple[npt.NDArray[np.int64] | None, tuple[str, ...]]  # numbers `(graphs,)` and their names
 
 
@@ -70,6 +74,10 @@ def from_text(path: Path) -> RawGraphs:
                 attributes.append([float(value) for value in others[int(degree) :]])
             sizes.append(nodes)
             labels.append(label)
+        further = next((line for line, text in enumerate(lines, number + 2) if text.strip()), None)
+        if further is not None:
+            found = f"{where}: line {further} follows the last of the {len(sizes):,} graphs that line 1 announces"
+            raise InputError(f"{found}, expected the end of the file")
     except InputError:  # a ValueError, too
         raise
     except (ValueError, StopIteration) as error:
@@ -78,15 +86,14 @@ def from_text(path: Path) -> RawGraphs:
         raise InputError(f"{where}: line {number + 1} {found}, expected {expected}") from error
     if len({len(row) for row in attributes}) > 1:
         raise InputError(f"{where}: nodes have different numbers of attributes, expected the same number")
-    kinds = [np.array(tags)] if len(set(tags)) > 1 else ()
-    columns = _columns(kinds, np.array(attributes) if any(attributes) else None)
+    columns = _columns([np.array(tags)], np.array(attributes) if any(attributes) else None)
     edges = np.array(ends, np.int64).reshape(-1, 2).T
     return _collection(path.stem, where, np.array(sizes, np.int64), edges, columns, _numbered(np.array(labels)))
 
 
 def from_geometric_graphs(data: Any) -> RawGraphs:
     """Read a dataset of PyTorch Geometric; `y` of a graph is its label."""
-    if hasattr(data, "edge_index"):
+    if not is_dataset(data) and not isinstance(data, list | tuple):
         raise InputError("data is one graph, expected several; the recipe graph trains on the nodes of one")
     parts: list[RawGraph] = []
     given: list[Any] = []
@@ -99,7 +106,33 @@ def from_geometric_graphs(data: Any) -> RawGraphs:
         bare = each.clone()
         bare.y = None
         parts.append(from_geometric(bare))
-    return joined(str(getattr(data, "name", "") or "data").lower(), parts, labels_of(given, "data: y"))
+    return joined(name_of(data), parts, labels_of(given, "data: y"))
+
+
+def with_attributes(graph: RawGraph, names: tuple[str, ...]) -> RawGraph:
+    """Return a graph with the attributes of these names, in this order; tags that it does not have are 0.
+
+    Without names, the attributes are those of the graph; a tag that is the same everywhere is none.
+    """
+    given = graph.attribute_names
+    if not names and len(given) == 1 and given[0].startswith(TAG):
+        return replace(graph, attributes=None, attribute_names=())
+    if not names or not given or given == names:
+        return graph
+    if unknown := [name for name in given if name not in names]:
+        found = f"{graph.where} has the attribute {unknown[0]}, which the model's data did not have"
+        raise InputError(f"{found}, expected {_shown_names(names)}")
+    if missing := [name for name in names if name not in given and not name.startswith(TAG)]:
+        raise InputError(f"{graph.where} has no attribute {missing[0]}, expected {_shown_names(names)}")
+    place = np.array([names.index(name) for name in given])
+    entries = np.ones(len(given), np.float32), (np.arange(len(given)), place)
+    moved = sp.csr_array(graph.attributes) @ sp.csr_array(entries, shape=(len(given), len(names)))
+    return replace(graph, attributes=sp.csr_array(moved), attribute_names=names)
+
+
+def _shown_names(names: tuple[str, ...]) -> str:
+    """Return the first names of attributes."""
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN:,} others" if len(names) > _SHOWN else "")
 
 
 def joined(name: str, graphs: Iterable[RawGraph], labels: _Labels = (None, ())) -> RawGraphs:
@@ -133,8 +166,8 @@ def _collection(
     labels: _Labels,
     weights: Any = None,
 ) -> RawGraphs:
-    if len(sizes) < 2:
-        raise InputError(f"{where} has {len(sizes)} graph{'s' * (len(sizes) != 1)}, expected at least 2")
+    if not len(sizes):
+        raise InputError(f"{where} has no graphs, expected at least one")
     if (sizes < 1).any():
         raise InputError(f"{where}: graph {int(np.flatnonzero(sizes < 1)[0])} has no nodes, expected at least one")
     nodes = int(sizes.sum())
@@ -158,7 +191,7 @@ def _columns(tags: Iterable[npt.NDArray[Any]], given: Any) -> tuple[Any, tuple[s
         values, place = np.unique(column, return_inverse=True)
         entries = np.ones(len(column), np.float32), (np.arange(len(column)), place)
         parts.append(sp.csr_array(entries, shape=(len(column), len(values))))
-        names += [f"tag{kind if len(tags) > 1 else ''}_{value}" for value in values.tolist()]
+        names += [f"{TAG}{kind if len(tags) > 1 else ''}_{value}" for value in values.tolist()]
     if given is not None:
         parts.append(sp.csr_array(given))
         names += [f"attribute_{number}" for number in range(given.shape[1])]

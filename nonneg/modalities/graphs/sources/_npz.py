@@ -25,7 +25,8 @@ _MOST_NUMBERS = MOST_BYTES // 8  # of an array of indices, which are read as int
 _MOST_NAMES = 2**24  # and attributes, unless as many nodes or entries are stored: each takes memory
 PICKLED = (
     "holds pickled objects, which can run any code and are not read, expected plain arrays; examples/convert_graphs.py"
-    " converts such files"
+    " converts the files of Planetoid and the .npz files of GraphData; load others in Python and pass the graph as"
+    " nonneg.train(…, source=graph)"
 )
 """What is wrong with a file of pickles."""
 

@@ -21,6 +21,7 @@ _ACCEPTED = (
     " with the tables edges and nodes"
 )
 _PICKLED = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))  # how pickles begin
+_PICKLE_SUFFIXES = (".pkl", ".pickle", ".pt", ".pth")
 _CORA = Path(__file__).parent / "cora" / "cora.npz"
 _BUNDLED: dict[str, Callable[[], RawGraph]] = {"citations": citations, "cora": lambda: from_npz(_CORA)}
 _MANY_ACCEPTED = "a folder of the TU collection (NAME_A.txt, NAME_graph_indicator.txt, …) or a .txt as in pytorch_DGCNN"
@@ -59,12 +60,11 @@ def open_graph(data: Any) -> RawGraph:
         if edges is None:
             raise InputError(f"{path} holds no table of edges, expected edges.csv or edges.parquet")
         return from_tables(path, edges, table_in(path, "nodes"))
+    _check_no_pickle(path)
     if path.suffix.lower() == ".npz":
         return from_npz(path)
     if path.suffix.lower() in SUFFIXES:
         return from_tables(path, path, None)
-    if _is_pickle(path):
-        raise InputError(f"{path} {PICKLED}")
     hint = "; the recipe graphs reads many graphs from a .txt" if path.suffix.lower() == ".txt" else ""
     raise InputError(f"{path} has the suffix {path.suffix!r}, expected {_ACCEPTED}{hint}")
 
@@ -92,6 +92,8 @@ def open_graphs(data: Any) -> RawGraphs:
     if not isinstance(data, str | os.PathLike):
         raise InputError(f"data is a {type(data).__name__}, expected a path or a dataset of PyTorch Geometric")
     path = existing(data, f"motifs, or the path of {_MANY_ACCEPTED}")
+    if path.is_file():
+        _check_no_pickle(path)
     prefix = tu_prefix(path) if path.is_dir() else None
     if prefix is not None:
         return from_tu(prefix)
@@ -100,9 +102,15 @@ def open_graphs(data: Any) -> RawGraphs:
     raise InputError(f"{path} does not hold many graphs, expected {_MANY_ACCEPTED}")
 
 
+def _check_no_pickle(path: Path) -> None:
+    if _is_pickle(path):
+        raise InputError(f"{path} {PICKLED}")
+
+
 def _is_pickle(path: Path) -> bool:
-    """Whether a file looks like a pickle, or like a part of Planetoid's data, whose old pickles begin like text."""
+    """Whether a file looks like a pickle or is named so: old pickles begin like text, and those of torch are .zip."""
     with read_errors_as_input_errors(path), path.open("rb") as file:
         start = file.read(2)
-    is_named_so = path.suffix.lower() in (".pkl", ".pickle") or path.name.startswith("ind.")
+    suffix, is_planetoid = path.suffix.lower(), path.name.startswith("ind.")
+    is_named_so = suffix in _PICKLE_SUFFIXES or (is_planetoid and suffix not in (".npz", ".txt", *SUFFIXES))
     return is_named_so or start in _PICKLED

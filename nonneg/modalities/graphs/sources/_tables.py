@@ -1,5 +1,6 @@
 """Graphs in tables: a list of edges, and a table of nodes with labels and attributes, in CSV or Parquet."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from nonneg.messages import one_line
 from nonneg.modalities.graphs._raw import RawGraph, labels_of
 
 SUFFIXES = (".csv", ".parquet")
+_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names a column of row numbers in Parquet
 _SPLITS = {"train": 0, "val": 1, "validation": 1, "test": 2}
 
 
@@ -75,6 +77,12 @@ def _nodes(path: Path) -> tuple[Any, dict[str, Any]]:
             raise InputError(f"{path}: split has {unknown[0]!r}, expected {', '.join(_SPLITS)} or nothing")
         content["split"] = np.array([_SPLITS.get(word or "", -1) for word in words])
     names = [name for name in table.column_names if name not in ("id", "label", "split")]
+    if "" in names:
+        raise InputError(
+            f"{path}: column {table.column_names.index('') + 1} has no name, expected a name for each column (pandas"
+            " writes its index like this; use index=False)"
+        )
+    names = [name for name in names if not _INDEX.fullmatch(name)]
     if names:
         content |= {"attributes": _numbers(path, table, names), "attribute_names": tuple(names)}
     return ids, content

@@ -33,9 +33,9 @@ class Clustering(NamedTuple):
 def clustering(features: Features, seed: int = 0) -> Clustering:
     """Find as many clusters as there are classes, and give each class the cluster that fits best, one to one.
 
-    K-means works on the leading singular vectors of rows of length 1, 32 or as many as classes. Where features are finer
-    than classes, two samples of a class may share none; k-means on the features themselves then ends in poor local
-    optima, while their leading directions show which features occur together.
+    K-means works on the leading singular vectors of rows of length 1, 32 or as many as classes. Where features are
+    finer than classes, two samples of a class may share none; k-means on the features themselves then ends in poor
+    local optima, while their leading directions show which features occur together.
 
     Example:
         >>> features = Features(np.repeat(np.eye(2, dtype=np.float32), 5, axis=0), labels=[0] * 5 + [1] * 5)

@@ -36,8 +36,8 @@ _FOLDS = (
     " nine folds, evaluated on the other fold"
 )
 _CLUSTERS = (
-    "K-means: on the 32 leading directions of rows of length 1, or as many as classes; as many clusters as classes, best"
-    " of 10 starts; each class gets one cluster"
+    "K-means: on the 32 leading directions of rows of length 1, or as many as classes; as many clusters as classes,"
+    " best of 10 starts; each class gets one cluster"
 )
 _NOISE = f"Random labels: mean of {_NOISE_DRAWS} draws, the same draws in every column"
 

@@ -249,9 +249,8 @@ def step_bytes(network: Model, source: Source, config: TrainConfig, processes: i
         batch = map_arrays(lambda part: part.to("meta").expand(views, *part.shape[1:]), one)
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
             if held is None:
-                _graph = shadow.forward_layers(
-                    network.modality.inputs(batch)
-                )  # keeps the tensors until all are counted
+                inputs = network.modality.inputs(batch)
+                _graph = shadow.forward_layers(inputs)  # keeps the tensors until all are counted
             else:
                 _graph = shadow.project_all(torch.empty(views, network.encoder_width, device="meta"))
     except Exception:  # a module of the caller may need numbers, or cannot be copied: only its weights are known

@@ -165,6 +165,27 @@ def test_a_model_folder_with_code_is_refused_and_its_code_never_run(folder, tmp_
     assert not ran.exists() and not (tmp_path / "run").exists()
 
 
+def test_a_tokenizer_with_code_of_its_own_is_refused(folder, tmp_path):
+    place = copied(folder, tmp_path / "theirs")
+    settings = json.loads((place / "tokenizer_config.json").read_text())
+    settings["auto_map"] = {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}
+    (place / "tokenizer_config.json").write_text(json.dumps(settings))
+    with pytest.raises(InputError, match="code of its own, which is never run"):
+        train(config(place), tmp_path / "run", source=TEXTS, progress=False)
+
+
+def test_a_tokenizer_that_needs_a_token_it_lacks_is_an_error(folder, tmp_path):
+    place = copied(folder, tmp_path / "theirs")
+    content = json.loads((place / "tokenizer.json").read_text())
+    content["model"] = {"type": "WordPiece", "vocab": {"card": 0}, "unk_token": "[UNK]", "max_input_chars_per_word": 9}
+    content["model"]["continuing_subword_prefix"] = "##"
+    content |= {"added_tokens": [], "post_processor": None, "pre_tokenizer": {"type": "Whitespace"}}
+    (place / "tokenizer.json").write_text(json.dumps(content))
+    (place / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+    with pytest.raises(InputError, match=r"tokenizer cannot be read.*\[UNK\]"):
+        train(config(place), tmp_path / "run", source=["card " * 8] * 40 + TEXTS, progress=False)
+
+
 def test_a_model_folder_without_its_tokenizer_is_an_error(folder, tmp_path):
     place = copied(folder, tmp_path / "without")
     for name in ("tokenizer.json", "tokenizer_config.json"):
@@ -226,7 +247,7 @@ def test_sentence_transformers_loads_the_run_and_gives_the_same_codes(tmp_path, 
     library = pytest.importorskip("sentence_transformers")
     settings = script.config().replace(precision="32-true", length=12, epochs=10, **change)
     run = train(settings, tmp_path / "run", source=TEXTS, progress=False)
-    texts = [*TEXTS, "Ünïcode 日本 🦊", "word " * 40]
+    texts = [*TEXTS, "Ünïcode 日本 🦊", "word " * 40, "[MASK] my [CLS] card [PAD]"]
     ours = nonneg.load(run).embed(texts).codes
     ours = ours.toarray() if hasattr(ours, "toarray") else ours
     theirs = library.SentenceTransformer(str(run / "model"), device="cpu").encode(texts, show_progress_bar=False)
@@ -237,7 +258,15 @@ def test_sentence_transformers_loads_the_run_and_gives_the_same_codes(tmp_path, 
 def test_sentence_transformers_loads_a_run_of_another_encoder(folder, tmp_path):
     library = pytest.importorskip("sentence_transformers")
     run = train(config(folder), tmp_path / "run", source=TEXTS, progress=False)
-    ours = nonneg.load(run).embed(TEXTS).codes
+    texts = [*TEXTS, "[MASK] my [CLS] card [PAD]"]
+    ours = nonneg.load(run).embed(texts).codes
     ours = ours.toarray() if hasattr(ours, "toarray") else ours
-    theirs = library.SentenceTransformer(str(run / "model"), device="cpu").encode(TEXTS, show_progress_bar=False)
+    theirs = library.SentenceTransformer(str(run / "model"), device="cpu").encode(texts, show_progress_bar=False)
     np.testing.assert_allclose(theirs, ours, atol=1e-5)
+
+
+def test_an_exported_model_lacks_no_weights(folder, tmp_path):
+    run = train(config(folder), tmp_path / "run", source=TEXTS, progress=False)
+    place = run / "model" / "sentence" / "0_Transformer"
+    _, found = transformers.AutoModel.from_pretrained(place, output_loading_info=True)
+    assert not found["missing_keys"] and not found["unexpected_keys"]

@@ -123,7 +123,7 @@ def _settings_and_tokenizer(transformers: Any, place: str) -> tuple[Any, Tokeniz
         if "trust_remote_code" in str(error):
             raise InputError(_OWN_CODE) from error
         raise
-    if getattr(found, "auto_map", None):
+    if getattr(found, "auto_map", None) or reader.init_kwargs.get("auto_map"):
         raise InputError(_OWN_CODE)
     tokenizer = Tokenizer(reader.backend_tokenizer.to_str())
     if tokenizer.size <= len(reader.all_special_tokens):  # what transformers returns if the files are missing

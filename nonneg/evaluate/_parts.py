@@ -223,7 +223,7 @@ def measure_features(
                 raise
             notes.append(f"{name} could not be measured: {error}")
     if without_probe:
-        notes.append(f"not measured, because {subject.path} has {subject.protocol}: {', '.join(without_probe)}")
+        notes.append(f"not measured, because no probe can be fitted ({subject.protocol}): {', '.join(without_probe)}")
     return Measured(subject.path, subject.seed, subject.protocol, figures, subject.samples, tuple(notes))
 
 

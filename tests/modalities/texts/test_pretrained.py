@@ -13,8 +13,9 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import nonneg
 from nonneg.errors import InputError, StoppedError
+from nonneg.modalities.pairs import Pairs
 from nonneg.modalities.texts import Texts, ViewConfig, fit_tokenizer
-from nonneg.training import TrainConfig, train
+from nonneg.training import TrainConfig, load_recipe, train
 
 pytest.importorskip("tokenizers")
 transformers = pytest.importorskip("transformers")
@@ -128,7 +129,7 @@ def test_gradient_caching_draws_the_same_dropout_in_both_passes(folder, tmp_path
         torch.testing.assert_close(tensor, ends[1][name], atol=1e-4, rtol=1e-3)
 
 
-def test_a_folder_of_sentence_transformers_decides_the_pooling(folder, tmp_path):
+def test_a_folder_of_sentence_transformers_decides_the_pooling(folder, tmp_path, capsys):
     place = tmp_path / "sentences"
     (place / "1_Pooling").mkdir(parents=True)
     kinds = (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize"))
@@ -137,13 +138,26 @@ def test_a_folder_of_sentence_transformers_decides_the_pooling(folder, tmp_path)
     (place / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true}')
     for file in folder.iterdir():
         (place / file.name).write_bytes(file.read_bytes())
-    run = train(config(place, frozen=True), tmp_path / "run", source=TEXTS, progress=False)
+    run = train(config(place, frozen=True, pooling="cls"), tmp_path / "run", source=TEXTS)
+    assert "pooling is max" in capsys.readouterr().err
+    assert load_recipe(str(run / "config.toml")).modality.pooling == "max"
     vector = nonneg.load(run).embed(TEXTS[:1], "encoder").codes[0]
     np.testing.assert_allclose(vector, reference(folder, TEXTS[0], "max"), atol=1e-5)
+    _, remarks = Pairs(second=Texts(depth=5)).for_encoder(f"resnet18+transformers:{place}")
+    assert [remark.split()[0] for remark in remarks] == ["second.pooling", "second.depth"]
     modules.insert(2, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"})
     (place / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(InputError, match="Dense"):
         train(config(place), tmp_path / "other", source=TEXTS, progress=False)
+
+
+def test_settings_that_only_the_encoder_transformer_has_are_named_for_another(folder, tmp_path, capsys):
+    unused = {"vocabulary": 300, "lowercase": False, "width": 96, "heads": 3, "depth": 5, "dropout": 0.5}
+    train(config(folder, **unused).replace(epochs=1), tmp_path / "run", source=TEXTS)
+    printed = capsys.readouterr().err
+    assert all(f"{name} is not used by this encoder" in printed for name in unused)
+    assert Texts(**unused).for_encoder("transformer") == (Texts(**unused), ())
+    assert Texts().for_encoder(f"transformers:{folder}") == (Texts(), ())
 
 
 def copied(folder, place):

@@ -115,6 +115,17 @@ def pretrained_encoder(
     return Pretrained(encoder, int(backbone.config.hidden_size), tokenizer, description)
 
 
+def own_pooling(name: str) -> Pooling | None:
+    """Return the pooling that a folder of sentence-transformers decides, or None for any other encoder."""
+    place = name.removeprefix(PREFIX)
+    if place == name or not (Path(place) / "modules.json").is_file():
+        return None
+    try:
+        return _sentence_model(place, "mean")[1]
+    except InputError as error:
+        raise InputError(f"encoder {name!r} cannot be built: {error}") from error
+
+
 def _settings_and_tokenizer(transformers: Any, place: str) -> tuple[Any, Tokenizer]:
     try:
         found = transformers.AutoConfig.from_pretrained(place, trust_remote_code=False)

@@ -240,3 +240,5 @@ def test_measure_compares_class_names_and_the_sides(run):
     table = nonneg.measure(str(run), parts=("zero-shot", "agreement", "partners"))
     shown = table.markdown()
     assert "zero-shot" in shown and "AUC" in shown
+    agreement = table.columns["run"][0].figures["partner_auc", "projector"]
+    assert agreement.interval[0] < agreement.value <= agreement.interval[1] <= 1

@@ -11,6 +11,7 @@ from nonneg.evaluate._measurement import (
     Figure,
     Measured,
     Measurement,
+    error_figure,
     finite_or_none,
     mean_figure,
     require_table,
@@ -19,7 +20,7 @@ from nonneg.evaluate._neighbours import neighbour_hits
 from nonneg.evaluate._parts import PARTS, Part, measure_features, on_fastest_device
 from nonneg.evaluate._probe import FittedProbe, Probe, Standardiser, fit_probe, linear_probe, require_same_classes
 from nonneg.evaluate._scarce import few_labels, noisy_labels
-from nonneg.evaluate._statistics import Difference, bootstrap_interval, paired_difference
+from nonneg.evaluate._statistics import Difference, bootstrap_error, bootstrap_interval, paired_difference
 from nonneg.evaluate._subject import (
     Subject,
     is_vector_file,
@@ -50,10 +51,12 @@ __all__ = [
     "Subject",
     "Suggestion",
     "aligned",
+    "bootstrap_error",
     "bootstrap_interval",
     "carry_names",
     "clustering",
     "cross_validation",
+    "error_figure",
     "few_labels",
     "finite_or_none",
     "fit_logistic",

@@ -12,10 +12,12 @@ from sklearn.metrics.cluster import contingency_matrix
 
 from nonneg.codes import unit_rows
 from nonneg.errors import InputError
+from nonneg.evaluate._statistics import bootstrap_error
 from nonneg.features import Features
 from nonneg.labels import is_labelled
 
 _STARTS, _DIRECTIONS = 10, 32
+_MOST_DRAWN = 50_000  # samples, for the error of the information
 
 
 class Clustering(NamedTuple):
@@ -24,10 +26,12 @@ class Clustering(NamedTuple):
     Attributes:
         hits: `(labelled samples,)` booleans: which samples are in the cluster of their class.
         information: mutual information of clusters and classes, normalised to lie between 0 and 1.
+        error: its standard error over samples, for the same clusters.
     """
 
     hits: npt.NDArray[np.bool_]
     information: float
+    error: float
 
 
 def clustering(features: Features, seed: int = 0) -> Clustering:
@@ -52,7 +56,12 @@ def clustering(features: Features, seed: int = 0) -> Clustering:
     row, column = linear_sum_assignment(counts, maximize=True)
     cluster_of = np.full(len(classes), -1)
     cluster_of[row] = np.unique(found)[column]
-    return Clustering(cluster_of[truth] == found, float(normalized_mutual_info_score(truth, found)))
+
+    def information(rows: npt.NDArray[np.int64]) -> float:
+        return float(normalized_mutual_info_score(truth[rows], found[rows]))
+
+    error = bootstrap_error(information, len(truth), _MOST_DRAWN)
+    return Clustering(cluster_of[truth] == found, information(np.arange(len(truth))), error)
 
 
 def _reduced(rows: Any, directions: int, seed: int) -> Any:

@@ -63,6 +63,14 @@ def mean_figure(key: str, layer: str, title: str, samples: Any, variant: str = "
     return Figure(key, layer, title, mean, PERCENT, values, bootstrap_interval(values), variant)
 
 
+def error_figure(
+    key: str, layer: str, title: str, value: float, error: float, form: str = PERCENT, variant: str = ""
+) -> Figure:
+    """Return a number between 0 and 1 with its interval, that of a normal distribution with this standard error."""
+    low, high = np.clip((value - 1.96 * error, value + 1.96 * error), 0, 1)
+    return Figure(key, layer, title, value, form, None, (float(low), float(high)), variant)
+
+
 @dataclass(frozen=True)
 class Measured:
     """The figures of one subject: a run of one seed, or features.
@@ -301,7 +309,8 @@ class Measurement:
             yield "± is the standard deviation over seeds."
         alone = (column[0] for column in self.columns.values() if len(column) == 1)
         if any(figure.interval is not None for one in alone for figure in one.figures.values()):
-            yield "Brackets: 95% confidence interval over test samples (bootstrap; SEPIN, class consistency: normal)."
+            normal = "SEPIN, class consistency, NMI, AUC: normal"
+            yield f"Brackets: 95% confidence interval over test samples (bootstrap; {normal})."
         for pair in self._compared():
             over = {found.over for row in self.rows if (found := self.difference(row, *pair))}
             paired = f"paired over {' or '.join(sorted(over))}"

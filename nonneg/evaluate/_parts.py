@@ -14,7 +14,7 @@ from nonneg.errors import InputError
 from nonneg.evaluate._clusters import clustering
 from nonneg.evaluate._divisions import pooled, published_split, random_splits
 from nonneg.evaluate._folds import FOLDS, cross_validation
-from nonneg.evaluate._measurement import COUNT, DECIMALS, PERCENT, Figure, Measured, mean_figure
+from nonneg.evaluate._measurement import COUNT, DECIMALS, Figure, Measured, error_figure, mean_figure
 from nonneg.evaluate._neighbours import neighbour_hits
 from nonneg.evaluate._probe import linear_probe
 from nonneg.evaluate._scarce import few_labels, noisy_labels
@@ -92,8 +92,7 @@ def _consistency(features: Features, layer: str) -> Iterator[Figure]:
         ("class_consistency", "class consistency", found.value, errors[0]),
         ("class_consistency_supported", "… of features with 10 or more active", found.supported, errors[1]),
     ):
-        low, high = np.clip((value - 1.96 * error, value + 1.96 * error), 0, 1)
-        yield Figure(key, layer, title, value, PERCENT, None, (float(low), float(high)))
+        yield error_figure(key, layer, title, value, error)
     yield Figure("class_consistency_floor", layer, "… permuted-label floor", found.floor)
     yield Figure("class_consistency_excess", layer, "… above the floor", found.excess)
     yield Figure("class_entropy", layer, "… entropy of classes", found.entropy, DECIMALS)
@@ -172,7 +171,7 @@ def _clusters(subject: Subject) -> Iterator[Figure]:
             raise InputError("the features have no labels")
         found = clustering(features)
         yield mean_figure("cluster_accuracy", layer, "k-means accuracy", found.hits, _CLUSTERS)
-        yield Figure("cluster_nmi", layer, "k-means NMI", found.information, DECIMALS, variant=_CLUSTERS)
+        yield error_figure("cluster_nmi", layer, "k-means NMI", found.information, found.error, DECIMALS, _CLUSTERS)
 
 
 PARTS: Mapping[str, Part] = {
@@ -228,7 +227,7 @@ def measure_features(
                 raise
             notes.append(f"{name} could not be measured: {error}")
     if without_probe:
-        notes.append(f"not measured, because {subject.path} has {subject.protocol}: {', '.join(without_probe)}")
+        notes.append(f"not measured, because no probe can be fitted ({subject.protocol}): {', '.join(without_probe)}")
     return Measured(subject.path, subject.seed, _protocol(subject, parts), figures, subject.samples, tuple(notes))
 
 

@@ -127,6 +127,14 @@ class Modality:
     def check_encoder(self, name: str) -> None:
         """Check an encoder's name before any data is read; raise an `InputError` if it is unknown."""
 
+    def for_encoder(self, name: str) -> tuple[Self, tuple[str, ...]]:
+        """Return a copy with the settings that an encoder decides, and remarks about those and about unused settings.
+
+        Args:
+            name: the name of the encoder.
+        """
+        return self, ()
+
     def encoder(self, name: str, saved: Mapping[str, Any] | None = None) -> tuple[nn.Module, int, dict[str, Any]]:
         """Build an encoder; return a module from views to `(views, width)`, its width, and how to rebuild it.
 

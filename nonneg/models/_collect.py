@@ -16,6 +16,8 @@ from nonneg.models._stream import Layer, Precision, embed_rows
 if TYPE_CHECKING:
     from nonneg.models._model import Model
 
+_NAMED = 100  # samples left out whose names are stored
+
 
 def features_of(
     model: "Model",
@@ -60,6 +62,7 @@ def features_of(
                 "layer": name,
                 "precision": precision,
                 "left_out": len(source.skipped),
+                **({"left_out_names": list(source.skipped[:_NAMED])} if source.skipped else {}),
                 **({"notes": list(source.notes)} if source.notes else {}),
                 **({"kind": model.modality.kind} if model.modality.kind else {}),
                 **({"legend": model.modality.legend} if model.modality.legend else {}),

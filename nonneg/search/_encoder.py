@@ -190,8 +190,8 @@ class Encoder:
         try:
             source = self._model.modality.side(self._side).read(sample)
         except InputError as error:
-            name = "" if isinstance(sample, bytes) or self.kind == "text" else f"{sample}: "
-            raise InputError(f"{name}{error}") from error
+            is_named = isinstance(sample, bytes) or self.kind == "text" or str(sample) in str(error)
+            raise InputError(f"{error}" if is_named else f"{sample}: {error}") from error
         return self._model.embed(source, self._features.layer, media=False).codes
 
     def _converted_codes(self, sample: Any) -> Any:

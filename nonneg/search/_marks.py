@@ -1,11 +1,15 @@
 """Which words of a text switch a feature on: each word is left out in turn."""
 
 import re
+import unicodedata
 from typing import NamedTuple
 
 from nonneg.search._encoder import Encoder
 
-_WORD = re.compile(r"\S+")
+# Scripts without spaces: Thai to Burmese, Khmer, kana, Chinese characters. A letter is followed by its vowel signs.
+_UNSPACED = "\u0e00-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_SIGNS = "".join(chr(code) for code in range(0x0E00, 0x30FF) if unicodedata.category(chr(code)).startswith("M"))
+_WORD = re.compile(f"[\u30a1-\u30ff]+|[{_UNSPACED}][{_SIGNS}]*|[^\\s{_UNSPACED}]+")
 _MOST_WORDS = 256
 METHOD = "the feature's value with all words, less its value without this word"
 
@@ -26,7 +30,8 @@ def word_marks(encoder: Encoder, text: str, feature: int) -> tuple[float, tuple[
 
     Args:
         encoder: an encoder of texts.
-        text: the text. A word is what stands between white space.
+        text: the text. A word is what stands between white space; in scripts without spaces, a letter with its signs,
+            or a run of katakana.
         feature: the feature's column.
     """
     spans = [found.span() for found in _WORD.finditer(text)][:_MOST_WORDS]

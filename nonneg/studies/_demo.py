@@ -14,11 +14,12 @@ from rich.console import Console
 from nonneg import metrics
 from nonneg.durable import claim_folder, write_atomically
 from nonneg.errors import InputError
-from nonneg.evaluate import Probe, few_labels, linear_probe, rich_table, suggest_names
-from nonneg.features import Features
+from nonneg.evaluate import Probe, few_labels, linear_probe, rich_table
+from nonneg.features import Features, Suggestion
 from nonneg.labels import is_labelled
 from nonneg.modalities import Source
-from nonneg.models import load, weights_digest
+from nonneg.models import Model, load, weights_digest
+from nonneg.naming import save_suggestions
 from nonneg.report import Search, Side, Table, picture_of, write_report
 from nonneg.studies._pairs_demo import ROWS, found_by_words, measure_pairs
 from nonneg.studies._word_counts import TF_IDF, tf_idf
@@ -33,8 +34,7 @@ _DESCRIPTIONS = {
     "CL": "Plain contrastive learning: features are determined only up to a rotation, so a single one means nothing.",
     "NCL": "The same network with a non-negative map at its end: each feature tends to stand for one thing.",
 }
-_NAMED = 128  # features of pairs, the strongest ones: names for all would take as long as training
-_SPARSE = 0.5  # plain contrastive learning has a few zeros, too
+_NAMED = 128  # features of pairs, the strongest ones, whose names are among the results
 _FOLLOWS = 0.8  # a feature follows a factor if this share of its active samples has the same value
 
 
@@ -133,7 +133,7 @@ def _measure(name: str, run: Path, config: TrainConfig, train: Source, test: Sou
     train_layers = model.embed(train, "both", media=False)
     test_layers = model.embed(test, "both")
     features = test_layers["projector"].with_provenance(_origin(run))
-    features.save(folder / f"{name.lower()}.features")
+    _save(features, folder / f"{name.lower()}.features", model)
     figures = {
         "probe_encoder": _probe(train_layers["encoder"], test_layers["encoder"], config).accuracy,
         **_figures(train_layers["projector"], features, config),
@@ -153,13 +153,20 @@ def _measure_pairs(name: str, run: Path, config: TrainConfig, folder: Path) -> O
     test, every = (config.modality.open(config.data, split) for split in ("test", "all"))
     measured = measure_pairs(model, test, every, most_active=round(config.share * config.features))
     shown = measured.shown.with_provenance({**_origin(run), "side": config.modality.sides[0]})
-    shown.save(folder / f"{name.lower()}.features")
-    # Features that are active on every picture have no words of their own.
-    strongest = measured.features.ranked()[:_NAMED]
-    named = suggest_names(shown.with_columns(strongest)) if measured.figures["sparsity"] > _SPARSE else {}
-    words = {int(strongest[place]): {"words": found.name} for place, found in named.items()}
+    named = _save(shown, folder / f"{name.lower()}.features", model)
+    strongest = [int(feature) for feature in measured.features.ranked()[:_NAMED]]
+    words = {feature: {"words": named[feature].name} for feature in strongest if feature in named}
     figures = {**measured.figures, "seconds": _seconds(run)}
     return Outcome(name, run, measured.features, figures, words, {}, found_by_words(model, measured.features))
+
+
+def _save(features: Features, folder: Path, model: Model) -> dict[int, Suggestion]:
+    """Save features, and names for them where samples have words, except for dense ones: these have none of their own.
+
+    Names are saved so that `nonneg search` explains its hits in words, as after `nonneg embed`.
+    """
+    features.save(folder)
+    return save_suggestions(features, folder) if model.config.rectify != "none" else {}
 
 
 def _seconds(run: Path) -> float:

@@ -221,7 +221,8 @@ def _describe(session: _Session, memory: str) -> None:
     kind = config.modality.name or "samples"
     size = f" of {' x '.join(map(str, shape))}" if shape else ""
     print_line(f"Data: {len(session.source):,} {kind}{size}, {session.feed.where}.")
-    for note in (*session.source.notes, *(f"{name} is not used by these settings" for name in config.without_effect())):
+    unused = (f"{name} is not used by these settings" for name in config.without_effect())
+    for note in (*session.source.notes, *unused, *config.modality.for_encoder(config.encoder)[1]):
         print_line(f"Note: {note}.")
     print_line(f"Step: {_PATHS[session.path]}; {config.precision}, {fabric.world_size} x {fabric.device.type}.")
     print_line(f"Memory: {memory}.")
@@ -333,6 +334,7 @@ def _opened(
         return replace(config, modality=modality, data=source.name, batch_size=batch_size), source
     if preprocess is not None:
         raise InputError("preprocess is given without views, expected both or neither")
+    config = replace(config, modality=config.modality.for_encoder(config.encoder)[0])
     opened = config.modality.open(config.data if source is None else source, progress=progress)
     if len(opened) == 1:
         raise InputError(f"{opened.name} has 1 sample, expected at least 2 to train on")

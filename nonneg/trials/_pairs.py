@@ -6,12 +6,13 @@ import numpy as np
 
 from nonneg import metrics
 from nonneg.errors import InputError
-from nonneg.evaluate import DECIMALS, Figure, mean_figure, on_fastest_device
+from nonneg.evaluate import DECIMALS, Figure, bootstrap_error, error_figure, mean_figure, on_fastest_device
 from nonneg.labels import is_labelled
 from nonneg.models import Layer
 from nonneg.trials._subject import TrainedSubject, embed_layers
 
 _LAYERS: tuple[Layer, ...] = ("encoder", "projector")
+_MOST_DRAWN = 2**21  # values, for the error of the AUC: 20 seconds
 
 
 def zero_shot(subject: TrainedSubject) -> Iterator[Figure]:
@@ -38,6 +39,10 @@ def agreement(subject: TrainedSubject) -> Iterator[Figure]:
     if found is None:
         raise InputError(f"{subject.test_source.name} has no pairs of two sides")
     partners = embed_layers(subject.model, found[0])
-    auc = metrics.partner_auc(subject.whole["projector"].codes, partners["projector"].codes)
+    first, second = subject.whole["projector"].codes, partners["projector"].codes
+    auc = metrics.partner_auc(first, second)
+    error = bootstrap_error(
+        lambda rows: metrics.partner_auc(first[rows], second[rows]).value, first.shape[0], _MOST_DRAWN // first.shape[1]
+    )
     variant = f"AUC of partners: median over {auc.defined} features, {len(subject.test_source):,} pairs"
-    yield Figure("partner_auc", "projector", "AUC of a partner's feature", auc.value, DECIMALS, variant=variant)
+    yield error_figure("partner_auc", "projector", "AUC of a partner's feature", auc.value, error, DECIMALS, variant)

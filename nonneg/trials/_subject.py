@@ -80,15 +80,19 @@ def open_run(path: str, data: str | None = None, device: str | None = None) -> T
     )
     train, test = (embed_layers(model, source) for source in sources)
     known = [0 if source.labels is None else int(is_labelled(source.labels).sum()) for source in sources]
-    protocol = f"probes fitted on {sources[0].name} ({known[0]:,} labelled samples) and evaluated on {sources[1].name}"
-    if sources[0].name == sources[1].name:
-        is_own = data is None or Path(data).resolve() == Path(config.data).resolve()
-        seen = "; the run was trained on all of them" if is_own else ""
+    is_divided = sources[0].name == sources[1].name
+    is_own = data is None or Path(data).resolve() == Path(config.data).resolve()
+    seen = "; the run was trained on all of them" if is_divided and is_own else ""
+    if not all(known):
+        protocol, train = f"evaluated on {len(sources[1]):,} samples of {sources[1].name}{seen}; no labels", {}
+    elif is_divided:
         protocol = (
             f"probes fitted on {known[0]:,} samples of {sources[0].name} and evaluated on {known[1]:,} others{seen}"
         )
-    if not all(known):
-        protocol, train = "no labels", {}
+    else:
+        protocol = (
+            f"probes fitted on {sources[0].name} ({known[0]:,} labelled samples) and evaluated on {sources[1].name}"
+        )
     return TrainedSubject(
         path,
         config.seed,

@@ -48,5 +48,10 @@ def test_unlabelled_samples_are_left_out():
 def test_measure_reports_clusters_only_if_asked():
     found = measure(features(0.1), parts=["clusters"], progress=False)
     assert found.values("features", ("cluster_accuracy", "projector")) == [1.0]
+    labels = np.repeat([0, 1, 2], 20)
+    labels[::7] = 1
+    (one,) = measure(features(0.1, labels), parts=["clusters"], progress=False).columns["features"]
+    figure = one.figures["cluster_nmi", "projector"]
+    assert 0 < figure.interval[0] < figure.value < figure.interval[1] <= 1
     usual = measure(features(0.1), parts=["structure"], progress=False)
     assert "k-means" not in usual.markdown()

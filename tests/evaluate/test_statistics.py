@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from scipy import stats
 
 from nonneg import metrics
-from nonneg.evaluate import bootstrap_interval, paired_difference
+from nonneg.evaluate import bootstrap_error, bootstrap_interval, paired_difference
 from nonneg.evaluate._statistics import consistency_errors
 
 
@@ -50,6 +50,19 @@ def test_the_difference_equals_scipys_paired_t_test():
 def test_one_pair_or_equal_differences_have_no_p_value(a, b):
     found = paired_difference(a, b, "seeds")
     assert found.mean == pytest.approx(b[0] - a[0]) and np.isnan([found.low, found.high, found.p]).all()
+
+
+@pytest.mark.parametrize("most", [900, 100])
+def test_the_error_of_a_statistic_is_its_deviation_over_data_sets_also_from_fewer_rows(most):
+    rng = np.random.default_rng(4)
+    drawn = [float(np.median(rng.exponential(size=900))) for _ in range(500)]
+    values = rng.exponential(size=900)
+    error = bootstrap_error(lambda rows: float(np.median(values[rows])), 900, most)
+    assert error == pytest.approx(np.std(drawn), rel=0.3)
+
+
+def test_a_statistic_that_is_never_defined_has_no_error():
+    assert np.isnan(bootstrap_error(lambda rows: float("nan"), 10, 10))
 
 
 @pytest.mark.parametrize("make", [sp.csr_array, np.asarray], ids=["sparse", "dense"])

@@ -178,6 +178,9 @@ def test_a_file_that_is_not_an_image_or_a_huge_image_is_an_error(trained, tmp_pa
     (tmp_path / "x.png").write_text("no image")
     with pytest.raises(InputError, match=r"x.png: the image cannot be decoded"):
         encoder.codes(tmp_path / "x.png")
+    with pytest.raises(InputError) as raised:
+        encoder.codes(tmp_path / "nosuch.png")
+    assert str(raised.value).count("nosuch.png") == 1
     Image.new("1", (10_000, 8_000)).save(tmp_path / "huge.png")
     with pytest.raises(InputError, match=r"huge.png: .*10000 x 8000 pixels"):
         encoder.codes(tmp_path / "huge.png")

@@ -37,6 +37,20 @@ def test_a_single_word_has_the_whole_effect():
     assert word_marks(CountsWords(), "  rate ", 2) == (1.0, ((2, 6, 1.0),))
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("石油価格が上昇した。", [*"石油価格が上昇した。"]),
+        ("iPhoneのニュース🦊 new", ["iPhone", "の", "ニュース", "🦊", "new"]),
+        ("กิน ข้าว", ["กิ", "น", "ข้", "า", "ว"]),
+        ("naïve слово", ["naïve", "слово"]),
+    ],
+)
+def test_scripts_without_spaces_are_marked_by_letters(text, words):
+    _, marks = word_marks(CountsWords(), text, 0)
+    assert [text[mark.start : mark.stop] for mark in marks] == words
+
+
 @pytest.mark.parametrize("words", [300, 1000])
 def test_a_long_text_is_marked_at_its_start(words):
     _, marks = word_marks(CountsWords(), "card " * words, 0)

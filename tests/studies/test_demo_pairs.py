@@ -1,5 +1,7 @@
 """The demo on pairs: words that find pictures, and features that both share."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -41,3 +43,7 @@ def test_the_page_shows_all_emoji_with_words_and_agreement(tmp_path, capsys):
     assert len(features) == 2 * 1906 and features.has_media and "," in features.text(0)
     assert np.isfinite(features.agreement).sum() > 10
     assert features.provenance["agreement"]["pairs"] == 2 * 364
+    assert len(features.suggestions) > 1000 and any("red" in each.name for each in features.suggestions.values())
+    results = json.loads((tmp_path / "demo" / "results.json").read_text())
+    feature, words = next(iter(results["NCL"]["follows"].items()))
+    assert words["words"] == features.suggestions[int(feature)].name and not results["CL"]["follows"]

@@ -27,7 +27,8 @@ def test_intents_are_compared_with_word_counts_in_little_time(tmp_path, capsys):
     printed, report = capsys.readouterr().out, (tmp_path / "demo" / "report.html").read_text()
     assert "TF-IDF" in printed and "TF-IDF" in report and "<img" not in report
     assert set(json.loads((tmp_path / "demo" / "results.json").read_text())) >= {"CL", "NCL", "TF-IDF"}
-    assert nonneg.Features.load(tmp_path / "demo" / "ncl.features").text(0)
+    features = [nonneg.Features.load(tmp_path / "demo" / f"{side}.features") for side in ("cl", "ncl")]
+    assert features[1].text(0) and len(features[1].suggestions) > 400 and not features[0].suggestions
 
 
 def test_a_missing_package_is_an_error_before_anything_is_written(tmp_path, monkeypatch):

@@ -68,7 +68,7 @@ def test_without_labels_only_unsupervised_parts_are_measured():
     assert "sparsity" in keys and not keys & {"probe", "class_consistency", "precision_at_10"}
     neighbours, probes = found.columns["features"][0].notes
     assert neighbours.startswith("neighbours could not be measured") and "no labels" in neighbours
-    assert probes.endswith("no labels: probe, few-labels, label-noise")
+    assert probes.endswith("(no labels): probe, few-labels, label-noise")
 
 
 def test_parts_that_need_a_run_become_a_note_for_features():
@@ -290,6 +290,15 @@ def test_a_run_on_data_without_splits_is_evaluated_on_a_fifth_of_it(tmp_path):
 
     other = measure(str(run), data="digits", parts=["structure"], progress=False).columns["run"][0]
     assert "trained on" in one.protocol and "trained on" not in other.protocol
+
+
+def test_without_labels_a_run_still_says_that_it_is_evaluated_on_what_it_was_trained_on(tmp_path):
+    np.save(tmp_path / "images.npy", open_source("digits").samples[:200])
+    config = dataclasses.replace(load_recipe("digits"), data=str(tmp_path / "images.npy"), epochs=1, warmup_epochs=1)
+    run = train(dataclasses.replace(config, accelerator="cpu", batch_size=64), tmp_path / "run", progress=False)
+    (one,) = measure(str(run), parts=["structure", "probe"], progress=False).columns["run"]
+    assert "40 samples of images/train" in one.protocol and "trained on all of them" in one.protocol
+    assert one.protocol.endswith("no labels") and "probe" in one.notes[0]
 
 
 def test_other_data_gets_distinct_names_and_is_opened_before_the_work_starts(tmp_path):

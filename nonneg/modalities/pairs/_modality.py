@@ -132,6 +132,15 @@ class Pairs(Modality):
         for side, own in zip(self.sides, _names(name), strict=True):
             self.modality_of(side).check_encoder(own)
 
+    def for_encoder(self, name: str) -> tuple[Self, tuple[str, ...]]:
+        if _JOIN not in name:  # a module
+            return self, ()
+        (first, of_first), (second, of_second) = (
+            self.modality_of(side).for_encoder(own) for side, own in zip(self.sides, _names(name), strict=True)
+        )
+        remarks = (*(f"first.{each}" for each in of_first), *(f"second.{each}" for each in of_second))
+        return replace(self, first=first, second=second), remarks
+
     def encoder(self, name: str, saved: Mapping[str, Any] | None = None) -> tuple[nn.Module, int, dict[str, Any]]:
         object.__setattr__(self, "_has_encoder", True)
         encoders, widths, described = {}, {}, {}

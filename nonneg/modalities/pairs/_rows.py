@@ -108,7 +108,7 @@ def pair_source(
         labels: `(pairs,)` integers, -1 for unlabelled pairs.
         label_names: the names of labels 0, 1, ….
         skipped: names of the pairs that were left out.
-        notes: what is worth knowing about the data.
+        notes: what is worth knowing about the data, besides the notes of both sources.
 
     Example:
         >>> images = Source("images", np.zeros((2, 8, 8, 3), np.uint8))
@@ -137,9 +137,8 @@ def pair_source(
         first, second = (_labelled(s, links[:, i], labels, label_names) for i, s in enumerate((first, second)))
     rows = PairRows(sides, (first, second), links, found if len(np.unique(found)) < len(found) else None)
     ids = unique_ids(first.ids[row] for row in links[:, 0])
-    return Source(
-        name, rows, ids, labels, label_names, skipped=skipped, notes=(*notes, *_notes(found, first, second, links))
-    )
+    every = dict.fromkeys((*notes, *first.notes, *second.notes, *_notes(found, first, second, links)))
+    return Source(name, rows, ids, labels, label_names, skipped=skipped, notes=tuple(every))
 
 
 def _connected(links: npt.NDArray[np.int64], first: int, second: int) -> npt.NDArray[np.int64]:

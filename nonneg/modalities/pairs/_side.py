@@ -45,7 +45,7 @@ class Side(Modality):
                 opened = pairs.open(data)
                 whole, rows = unwrapped(opened.samples)
                 side: Source = whole.side(self.side_name, rows)
-                return replace(side, name=opened.name, notes=opened.notes)
+                return replace(side, name=opened.name, skipped=opened.skipped, notes=opened.notes)
             return self._alone(self.own.open(data))
         try:
             opened = pairs.open(data, split, skip_broken=skip_broken, progress=progress)

@@ -1,7 +1,7 @@
 """`Texts`: the modality of texts."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -18,10 +18,11 @@ from nonneg.modalities.texts._rows import TextRows, text_rows
 from nonneg.modalities.texts._sentence_files import sentence_files
 from nonneg.modalities.texts._tokenizer import Tokenizer, fit_tokenizer
 from nonneg.modalities.texts._views import ViewConfig, dropout_masks, token_views
-from nonneg.modalities.texts.encoders import PREFIX, PooledTexts, Pooling, Transformer, pretrained_encoder
+from nonneg.modalities.texts.encoders import PREFIX, PooledTexts, Pooling, Transformer, own_pooling, pretrained_encoder
 from nonneg.modalities.texts.sources import Columns, ListTable, fault_of, open_texts
 
 TRANSFORMER = "transformer"
+_OF_TRANSFORMER = ("vocabulary", "lowercase", "width", "depth", "heads", "dropout")  # settings that only it has
 TOKENS, RELATED = "tokens", "related"  # of a batch of texts with partners
 _DIGEST = "trained_on"  # in the description of a saved encoder
 
@@ -138,6 +139,20 @@ class Texts(Modality):
         if name == TRANSFORMER and (self.frozen or self.adapters):
             found = "frozen is true" if self.frozen else f"adapters is {self.adapters}"
             raise InputError(f"{found} with encoder {name!r}, expected {PREFIX}NAME: the weights of {name!r} are new")
+
+    def for_encoder(self, name: str) -> tuple[Self, tuple[str, ...]]:
+        """Use the pooling of a folder of sentence-transformers; other encoders lack some settings of `transformer`."""
+        if name == TRANSFORMER:
+            return self, ()
+        remarks = [
+            f"{item.name} is not used by this encoder"
+            for item in fields(self)
+            if item.name in _OF_TRANSFORMER and getattr(self, item.name) != item.default
+        ]
+        pooling = own_pooling(name)
+        if pooling is None:
+            return self, tuple(remarks)
+        return replace(self, pooling=pooling), (f"pooling is {pooling}, as the encoder's folder says", *remarks)
 
     def encoder(self, name: str, saved: Mapping[str, Any] | None = None) -> tuple[nn.Module, int, dict[str, Any]]:
         self.check_encoder(name)

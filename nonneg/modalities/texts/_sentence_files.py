@@ -8,6 +8,8 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from nonneg.extras import import_extra
+from nonneg.modalities._transformers import from_settings
 from nonneg.modalities.texts._tokenizer import CLS, MASK, PAD, Tokenizer
 from nonneg.modalities.texts.encoders import PooledTexts, Transformer
 from nonneg.rectify import NonNegative, folded
@@ -85,6 +87,7 @@ def _transformer_files(
 ) -> dict[str, bytes]:
     known = {role: token for token, role in _SPECIAL.items() if tokenizer.knows(token)}
     reader = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": length, **known}
+    reader["split_special_tokens"] = True  # a text that contains "[MASK]" holds these six characters, as in `Tokenizer`
     return {
         "config.json": _json(config),
         "model.safetensors": _tensors(weights),
@@ -96,7 +99,11 @@ def _transformer_files(
 
 def _other(encoder: PooledTexts) -> tuple[dict[str, Any], dict[str, Tensor]]:
     settings: Any = encoder.backbone.config
-    return {**settings.to_dict(), "model_type": settings.model_type}, dict(encoder.backbone.state_dict())
+    with torch.device("meta"):
+        as_loaded = from_settings(import_extra("transformers", "a model of transformers"), settings).state_dict()
+    # Transformers would warn that the pooler is missing, which sentence-transformers does not use.
+    pooler = {name: torch.zeros(like.shape) for name, like in as_loaded.items() if name.startswith("pooler.")}
+    return {**settings.to_dict(), "model_type": settings.model_type}, {**pooler, **encoder.backbone.state_dict()}
 
 
 def _bert(encoder: Transformer, length: int) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -13,6 +13,7 @@ from nonneg.messages import one_line
 PAD, MASK, CLS = "[PAD]", "[MASK]", "[CLS]"
 _LONGEST_WORD = 64  # characters; longer words are divided, because the time of a merge grows with the word
 _AT_ONCE = 10_000  # texts
+_UNKNOWN = "𓀀 𐇐 𒀀"  # hieroglyph, disc of Phaistos, cuneiform: in no vocabulary but of bytes
 
 
 class Tokens(NamedTuple):
@@ -70,6 +71,7 @@ class Tokenizer:
             # A text that contains "[MASK]" holds these six characters, not the special token.
             self._encoder.encode_special_tokens = True
             self.special = tuple(sorted(set(self._encoder.encode("").ids)))
+            self._encoder.encode(_UNKNOWN)  # fails if it needs a token for unknown words and has none
         except Exception as error:  # tokenizers raises plain exceptions
             raise InputError(f"the tokenizer cannot be read: {one_line(error)}") from error
         self.size = int(self._encoder.get_vocab_size(with_added_tokens=True))

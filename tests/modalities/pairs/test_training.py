@@ -23,6 +23,7 @@ from nonneg.modalities import Source
 from nonneg.modalities.images import Images
 from nonneg.modalities.pairs import Pairs, pair_source
 from nonneg.modalities.texts import TextRows, Texts
+from nonneg.models import EmbedOptions, embed_data
 from nonneg.search import Query, find
 from nonneg.training import TrainConfig, read_log, train
 
@@ -215,7 +216,21 @@ def test_embed_and_search_commands(run, folder, monkeypatch, capsys):
     assert stopped.value.code == 2 and "side is 'sound'" in capsys.readouterr().err
 
 
+def test_cut_texts_are_reported_and_stored_with_the_features_of_either_side(run, folder, tmp_path, capsys):
+    rows = [("image", "text"), ("0.png", "red left " * 9), ("1.png", "green"), ("1.png", "")]
+    with (folder / "long.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    for side in ("image", "text"):
+        options = EmbedOptions(side=side, skip_broken=True)
+        (made,) = embed_data(str(run), str(folder / "long.csv"), tmp_path / side, options)
+        note, stored = "1 of 2 texts are longer than 8 tokens and are cut", nonneg.Features.load(made).provenance
+        assert note in capsys.readouterr().err and note in stored["notes"]
+        assert stored["left_out_names"] == ["row 2 (empty)"]
+
+
 def test_measure_compares_class_names_and_the_sides(run):
     table = nonneg.measure(str(run), parts=("zero-shot", "agreement", "partners"))
     shown = table.markdown()
     assert "zero-shot" in shown and "AUC" in shown
+    agreement = table.columns["run"][0].figures["partner_auc", "projector"]
+    assert agreement.interval[0] < agreement.value <= agreement.interval[1] <= 1

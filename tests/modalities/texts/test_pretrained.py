@@ -14,8 +14,9 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 import nonneg
 from nonneg.codes import dense
 from nonneg.errors import InputError, StoppedError
+from nonneg.modalities.pairs import Pairs
 from nonneg.modalities.texts import Texts, ViewConfig, fit_tokenizer
-from nonneg.training import TrainConfig, train
+from nonneg.training import TrainConfig, load_recipe, train
 
 pytest.importorskip("tokenizers")
 transformers = pytest.importorskip("transformers")
@@ -129,7 +130,7 @@ def test_gradient_caching_draws_the_same_dropout_in_both_passes(folder, tmp_path
         torch.testing.assert_close(tensor, ends[1][name], atol=1e-4, rtol=1e-3)
 
 
-def test_a_folder_of_sentence_transformers_decides_the_pooling(folder, tmp_path):
+def test_a_folder_of_sentence_transformers_decides_the_pooling(folder, tmp_path, capsys):
     place = tmp_path / "sentences"
     (place / "1_Pooling").mkdir(parents=True)
     kinds = (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize"))
@@ -138,13 +139,26 @@ def test_a_folder_of_sentence_transformers_decides_the_pooling(folder, tmp_path)
     (place / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true}')
     for file in folder.iterdir():
         (place / file.name).write_bytes(file.read_bytes())
-    run = train(config(place, frozen=True), tmp_path / "run", source=TEXTS, progress=False)
+    run = train(config(place, frozen=True, pooling="cls"), tmp_path / "run", source=TEXTS)
+    assert "pooling is max" in capsys.readouterr().err
+    assert load_recipe(str(run / "config.toml")).modality.pooling == "max"
     vector = nonneg.load(run).embed(TEXTS[:1], "encoder").codes[0]
     np.testing.assert_allclose(vector, reference(folder, TEXTS[0], "max"), atol=1e-5)
+    _, remarks = Pairs(second=Texts(depth=5)).for_encoder(f"resnet18+transformers:{place}")
+    assert [remark.split()[0] for remark in remarks] == ["second.pooling", "second.depth"]
     modules.insert(2, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"})
     (place / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(InputError, match="Dense"):
         train(config(place), tmp_path / "other", source=TEXTS, progress=False)
+
+
+def test_settings_that_only_the_encoder_transformer_has_are_named_for_another(folder, tmp_path, capsys):
+    unused = {"vocabulary": 300, "lowercase": False, "width": 96, "heads": 3, "depth": 5, "dropout": 0.5}
+    train(config(folder, **unused).replace(epochs=1), tmp_path / "run", source=TEXTS)
+    printed = capsys.readouterr().err
+    assert all(f"{name} is not used by this encoder" in printed for name in unused)
+    assert Texts(**unused).for_encoder("transformer") == (Texts(**unused), ())
+    assert Texts().for_encoder(f"transformers:{folder}") == (Texts(), ())
 
 
 def copied(folder, place):
@@ -164,6 +178,27 @@ def test_a_model_folder_with_code_is_refused_and_its_code_never_run(folder, tmp_
     with pytest.raises(InputError, match="code of its own, which is never run"):
         train(config(place), tmp_path / "run", source=TEXTS, progress=False)
     assert not ran.exists() and not (tmp_path / "run").exists()
+
+
+def test_a_tokenizer_with_code_of_its_own_is_refused(folder, tmp_path):
+    place = copied(folder, tmp_path / "theirs")
+    settings = json.loads((place / "tokenizer_config.json").read_text())
+    settings["auto_map"] = {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}
+    (place / "tokenizer_config.json").write_text(json.dumps(settings))
+    with pytest.raises(InputError, match="code of its own, which is never run"):
+        train(config(place), tmp_path / "run", source=TEXTS, progress=False)
+
+
+def test_a_tokenizer_that_needs_a_token_it_lacks_is_an_error(folder, tmp_path):
+    place = copied(folder, tmp_path / "theirs")
+    content = json.loads((place / "tokenizer.json").read_text())
+    content["model"] = {"type": "WordPiece", "vocab": {"card": 0}, "unk_token": "[UNK]", "max_input_chars_per_word": 9}
+    content["model"]["continuing_subword_prefix"] = "##"
+    content |= {"added_tokens": [], "post_processor": None, "pre_tokenizer": {"type": "Whitespace"}}
+    (place / "tokenizer.json").write_text(json.dumps(content))
+    (place / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+    with pytest.raises(InputError, match=r"tokenizer cannot be read.*\[UNK\]"):
+        train(config(place), tmp_path / "run", source=["card " * 8] * 40 + TEXTS, progress=False)
 
 
 def test_a_model_folder_without_its_tokenizer_is_an_error(folder, tmp_path):
@@ -227,7 +262,7 @@ def test_sentence_transformers_loads_the_run_and_gives_the_same_codes(tmp_path, 
     library = pytest.importorskip("sentence_transformers")
     settings = script.config().replace(precision="32-true", length=12, epochs=10, **change)
     run = train(settings, tmp_path / "run", source=TEXTS, progress=False)
-    texts = [*TEXTS, "Ünïcode 日本 🦊", "word " * 40]
+    texts = [*TEXTS, "Ünïcode 日本 🦊", "word " * 40, "[MASK] my [CLS] card [PAD]"]
     ours = dense(nonneg.load(run).embed(texts).codes)
     theirs = library.SentenceTransformer(str(run / "model"), device="cpu").encode(texts, show_progress_bar=False)
     assert np.abs(ours).max() > 0.1
@@ -237,6 +272,14 @@ def test_sentence_transformers_loads_the_run_and_gives_the_same_codes(tmp_path, 
 def test_sentence_transformers_loads_a_run_of_another_encoder(folder, tmp_path):
     library = pytest.importorskip("sentence_transformers")
     run = train(config(folder), tmp_path / "run", source=TEXTS, progress=False)
-    ours = dense(nonneg.load(run).embed(TEXTS).codes)
-    theirs = library.SentenceTransformer(str(run / "model"), device="cpu").encode(TEXTS, show_progress_bar=False)
+    texts = [*TEXTS, "[MASK] my [CLS] card [PAD]"]
+    ours = dense(nonneg.load(run).embed(texts).codes)
+    theirs = library.SentenceTransformer(str(run / "model"), device="cpu").encode(texts, show_progress_bar=False)
     np.testing.assert_allclose(theirs, ours, atol=1e-5)
+
+
+def test_an_exported_model_lacks_no_weights(folder, tmp_path):
+    run = train(config(folder), tmp_path / "run", source=TEXTS, progress=False)
+    place = run / "model" / "sentence" / "0_Transformer"
+    _, found = transformers.AutoModel.from_pretrained(place, output_loading_info=True)
+    assert not found["missing_keys"] and not found["unexpected_keys"]

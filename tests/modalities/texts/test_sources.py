@@ -219,6 +219,7 @@ def test_a_broken_text_is_an_error_with_its_row_or_is_left_out(text, fault):
         open_texts(data)
     source = open_texts(data, columns=Columns(labels="label"), skip_broken=True)
     assert list(source.samples.texts) == ["good", "fine"] and len(source.skipped) == 1
+    assert source.notes[0].startswith("1 of 3 texts are left out: row 1")
     assert source.labels.tolist() == [0, 2] and source.ids == ("train-000000", "train-000002")
 
 

@@ -19,7 +19,7 @@ from nonneg.codes import dense
 from nonneg.errors import InputError, StoppedError
 from nonneg.features import Features
 from nonneg.modalities.texts import Texts, fit_tokenizer
-from nonneg.models import Model, ModelConfig
+from nonneg.models import EmbedOptions, Model, ModelConfig, embed_data
 from nonneg.training import load_recipe, read_log, train
 
 pytest.importorskip("tokenizers")
@@ -77,6 +77,15 @@ def test_the_number_of_cut_texts_is_reported(tmp_path, capsys):
     assert f"{cut} of 96 texts are longer than 5 tokens" in capsys.readouterr().err
     features = nonneg.load(found).embed(TEXTS)
     assert "longer than 5 tokens" in features.provenance["notes"][0]
+
+
+def test_texts_that_are_left_out_are_reported_and_named_in_the_features(run, tmp_path, capsys):
+    (tmp_path / "new.txt").write_text("lost card\n\nstolen phone\n \n")
+    (folder,) = embed_data(str(run), str(tmp_path / "new.txt"), tmp_path / "a", EmbedOptions(skip_broken=True))
+    assert "2 of 4 texts are left out: row 1 is empty, row 3 is blank" in capsys.readouterr().err
+    stored = Features.load(folder).provenance
+    assert stored["left_out"] == 2 and stored["left_out_names"] == ["train-000001 (empty)", "train-000003 (blank)"]
+    assert "left out" in stored["notes"][-1]
 
 
 def test_a_run_embeds_texts_as_it_did_before_it_was_saved(run):

@@ -117,6 +117,17 @@ def pretrained_encoder(
     return Pretrained(encoder, int(backbone.config.hidden_size), tokenizer, description)
 
 
+def own_pooling(name: str) -> Pooling | None:
+    """Return the pooling that a folder of sentence-transformers decides, or None for any other encoder."""
+    place = name.removeprefix(PREFIX)
+    if place == name or not (Path(place) / "modules.json").is_file():
+        return None
+    try:
+        return _sentence_model(place, "mean")[1]
+    except InputError as error:
+        raise InputError(f"encoder {name!r} cannot be built: {error}") from error
+
+
 def _settings_and_tokenizer(transformers: Any, place: str) -> tuple[Any, Tokenizer]:
     try:
         found = transformers.AutoConfig.from_pretrained(place, trust_remote_code=False)
@@ -125,7 +136,7 @@ def _settings_and_tokenizer(transformers: Any, place: str) -> tuple[Any, Tokeniz
         if "trust_remote_code" in str(error):
             raise InputError(_OWN_CODE) from error
         raise
-    if getattr(found, "auto_map", None):
+    if getattr(found, "auto_map", None) or reader.init_kwargs.get("auto_map"):
         raise InputError(_OWN_CODE)
     tokenizer = Tokenizer(reader.backend_tokenizer.to_str())
     if tokenizer.size <= len(reader.all_special_tokens):  # what transformers returns if the files are missing

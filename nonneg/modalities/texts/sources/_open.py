@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -271,12 +271,13 @@ def _without_broken(source: Source, where: str, skip: bool) -> Source:
     if not broken:
         return source
     shown = ", ".join(f"row {row} {fault}" for row, fault in list(broken.items())[:_SHOWN])
+    shown += f" and {len(broken) - _SHOWN:,} more" if len(broken) > _SHOWN else ""
     if not skip:
-        more = f" and {len(broken) - _SHOWN:,} more" if len(broken) > _SHOWN else ""
-        raise InputError(f"{where}: {shown}{more}, expected text in every row; {LEAVE_OUT}")
+        raise InputError(f"{where}: {shown}, expected text in every row; {LEAVE_OUT}")
     kept = np.array([row for row in range(len(rows)) if row not in broken], np.int64)
     if not len(kept):
         raise InputError(f"{where} holds no text that can be used: {shown}")
-    left, usable = source.take(kept), rows.take(kept)
+    notes = (*rows.notes, f"{len(broken):,} of {len(rows):,} texts are left out: {shown}")
+    left, usable = source.take(kept), replace(rows.take(kept), notes=notes)
     skipped = tuple(f"{source.ids[row]} ({fault.removeprefix('is ')})" for row, fault in broken.items())
-    return Source(left.name, usable, left.ids, left.labels, left.label_names, skipped=skipped, notes=left.notes)
+    return Source(left.name, usable, left.ids, left.labels, left.label_names, skipped=skipped, notes=notes)

@@ -4,7 +4,7 @@ import dataclasses
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -73,8 +73,9 @@ def open_inputs(
 
     With a sentence model, `vectors` and `pairs` may hold texts, which are shown unless there are other `texts`.
     """
-    X = _opened(vectors, model, progress)
-    Y = None if pairs is None else _opened(pairs, model, progress)
+    beside = (labels, ids, texts)
+    X = _opened(vectors, model, progress, beside)
+    Y = None if pairs is None else _opened(pairs, model, progress, beside)
     if Y is not None and _shape(Y) != _shape(X):
         raise InputError(f"{pairs} has the shape {_shape(Y)}, expected {_shape(X)}, as in {vectors}")
     numbers, names = (None, ()) if labels is None else label_numbers(read_column(labels, len(X), vectors), labels)
@@ -109,10 +110,10 @@ def encoded_inputs(
     return given.encoded(model, progress)
 
 
-def _opened(given: str, model: SentenceModel | None, progress: bool) -> Any:
+def _opened(given: str, model: SentenceModel | None, progress: bool, beside: Iterable[str | None]) -> Any:
     """Open a file of vectors, or read the texts that a sentence model is to encode, as a list."""
     try:
-        vectors = open_vectors(given, progress)
+        vectors = open_vectors(given, progress, beside=beside)
     except InputError:
         path, name = split_name(given)
         is_one_of_several = name is None and path.suffix.lower() in _OF_ARRAYS  # which may be the vectors

@@ -136,7 +136,7 @@ def open_features(path: str, labels: str | None = None) -> Features:
         labels: a file with one label per row, for a file of vectors.
     """
     if is_vector_file(path):
-        vectors = open_vectors(path)
+        vectors = open_vectors(path, beside=(labels,))
         numbers, names = (
             (None, ()) if labels is None else label_numbers(read_column(labels, len(vectors), path), labels)
         )

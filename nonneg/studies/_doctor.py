@@ -107,17 +107,17 @@ def examine(subject: str, labels: str | None = None, **settings: Any) -> Diagnos
         labels: a file with one label per row; by default the labels of the features or the run.
         **settings: as for `diagnose`.
     """
-    vectors, known = _open(subject)
+    vectors, known = _open(subject, labels)
     if labels is not None:
         known = label_numbers(read_column(labels, vectors.shape[0], subject), labels)[0]
     return diagnose(vectors, known, name=Path(subject).name, **settings)
 
 
-def _open(subject: str) -> tuple[Any, Any]:
-    """Return vectors and their labels or None."""
+def _open(subject: str, labels: str | None) -> tuple[Any, Any]:
+    """Return vectors, without a column of `labels` in their file, and their own labels or None."""
     kind = kind_of(subject)
     if kind == "vectors":
-        return open_vectors(subject), None
+        return open_vectors(subject, beside=(labels,)), None
     if kind == "trained run":
         model, config = load(subject), load_recipe(str(Path(subject) / "config.toml"))
         source = open_training_data(subject, None, config.data, lambda name: test_source(model, name))

@@ -220,6 +220,19 @@ def test_the_id_column_of_a_csv_file_is_used_unless_ids_are_given(files, cluster
     assert open_inputs(f"{files}/v.csv", ids=f"{files}/own.txt").ids[:2] == ["0", "1"]
 
 
+def test_labels_ids_and_texts_in_the_file_of_the_vectors_are_no_part_of_them(files, clusters):
+    X, kinds = clusters
+    rows = [f"s{i},{kinds[i]},{','.join(map(str, row))},text {i}" for i, row in enumerate(X)]
+    (files / "v.csv").write_text("\n".join(["key,label," + ",".join(f"x{i}" for i in range(24)) + ",text", *rows]))
+    where = {
+        name: f"{files}/v.csv:{column}" for name, column in (("labels", "label"), ("ids", "key"), ("texts", "text"))
+    }
+    made = convert_file(f"{files}/v.csv", files / "run", embedding=small(), progress=False, **where)
+    features = Features.load(made.features)
+    assert made.embedding.n_features_in_ == 24
+    assert features.labels.tolist() == kinds.tolist() and features.id(3) == "s3" and features.text(3) == "text 3"
+
+
 @pytest.mark.parametrize(
     ("named", "order"),
     [

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from rich.console import Console
 
-from nonneg.convert._rows import Rows, have_one_direction
+from nonneg.convert._rows import NO_DIRECTION, Rows, check_rows, have_one_direction
 from nonneg.convert._text_vectors import SentenceModel
 from nonneg.errors import InputError
 from nonneg.labels import label_numbers
@@ -154,8 +154,8 @@ def _checked(given: str, vectors: Any) -> Any:
         block = vectors[start : start + _BLOCK]
         smallest, largest = block.min(1), block.max(1)
         is_finite = np.isfinite(smallest) & np.isfinite(largest)
-        _check_rows(given, is_finite, start, "NaN or infinity", "finite numbers")
-        _check_rows(given, (smallest != 0) | (largest != 0), start, "only zeros", "a vector with a direction")
+        check_rows(given, is_finite, start, "NaN or infinity", "finite numbers")
+        check_rows(given, (smallest != 0) | (largest != 0), start, *NO_DIRECTION)
         least, most = np.minimum(least, block.min(0)), np.maximum(most, block.max(0))
         if is_one_direction:  # rarely true beyond the first block
             is_one_direction = all(have_one_direction(units, first) for units in Rows(block, device=cpu).blocks(_BLOCK))
@@ -174,13 +174,6 @@ def _checked(given: str, vectors: Any) -> Any:
 def warn(text: str) -> None:
     """Print a warning on standard error, with file names exactly as they are."""
     Console(stderr=True).print(text, style="yellow", soft_wrap=True, markup=False, emoji=False, highlight=False)
-
-
-def _check_rows(given: str, is_good: Any, start: int, found: str, expected: str) -> None:
-    if not is_good.all():
-        rows = start + np.flatnonzero(~is_good)
-        others = f" (and {len(rows) - 1} more nearby)" if len(rows) > 1 else ""
-        raise InputError(f"{given}, row {rows[0]}{others}, contains {found}, expected {expected}")
 
 
 def _text(value: Any) -> str:

@@ -350,6 +350,24 @@ def test_a_conversion_is_not_loaded_as_a_trained_run(files):
 
 
 def test_label_names_must_match_the_labels(files):
-    for given in (("a",), ("a",) * 99):
+    for given in (("a",), ("a",) * 99, ("0", "1")):
         with pytest.raises(InputError, match="label_names"):
             convert_file(f"{files}/v.npz:x", files / "run", labels=f"{files}/v.npz:kind", label_names=given)
+
+
+@pytest.mark.parametrize(
+    ("names", "known", "warning"),
+    [
+        (["k5", "k4", "k3", "k2", "k1", "k0"], ["k0", "k1", "k2", "k3", "k4", "k5"], ""),
+        (["k1", *"bcdef"], ["k1", *"bcdef"], "k0 → k1, k1 → b, k2 → c"),
+    ],
+)
+def test_labels_that_are_words_keep_their_names_or_are_renamed_openly(names, known, warning, files, clusters, capsys):
+    where = f"{files}/ids.csv:kind"
+    made = convert_file(
+        f"{files}/v.npz:x", files / "run", labels=where, label_names=names, embedding=small(), progress=False
+    )
+    features = Features.load(made.features)
+    assert list(features.label_names) == known and features.labels.tolist() == clusters[1].tolist()
+    printed = capsys.readouterr().err
+    assert warning in printed and bool(printed) == bool(warning)

@@ -15,7 +15,7 @@ from nonneg import metrics
 from nonneg.errors import InputError
 from nonneg.evaluate._measurement import finite_or_none
 from nonneg.evaluate._table import rich_table
-from nonneg.features import Features
+from nonneg.features import Features, check_features
 
 Array = npt.NDArray[Any]
 _SHOWN = 5  # most and least stable features in a table
@@ -133,6 +133,8 @@ def match_features(*features: Features, signed: bool = True, seed: int = 0) -> M
     """
     if len(features) < 2:
         raise InputError(f"match_features is given {len(features)} set of features, expected at least two")
+    for each in features:
+        check_features(each)
     first = features[0]
     codes = [first.codes, *(aligned(first, other, place) for place, other in enumerate(features[1:], 2))]
     is_live = [metrics.live_features(each).numpy() for each in codes]

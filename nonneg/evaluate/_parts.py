@@ -224,7 +224,8 @@ def measure_features(
             notes.append(f"{name} could not be measured: {error}")
     if without_probe:
         notes.append(f"not measured, because {subject.path} has {subject.protocol}: {', '.join(without_probe)}")
-    return Measured(subject.path, subject.seed, subject.protocol, figures, subject.samples, tuple(notes))
+    protocol = "" if without_probe else subject.protocol  # the reason is said once
+    return Measured(subject.path, subject.seed, protocol, figures, subject.samples, tuple(notes))
 
 
 def on_fastest_device(codes: Any) -> Any:

@@ -218,7 +218,7 @@ def as_column(values: Any) -> Any:
         >>> as_column(np.array([[1.0, 2.0], None], dtype=object)).type
         ListType(list<item: double>)
     """
-    shape = getattr(values, "shape", ())
+    shape: Any = getattr(values, "shape", ())
     if len(shape) == 2 and shape[1] == 1 and hasattr(values, "columns") and not isinstance(values, pa.Table):
         column = as_column(values[values.columns[0]])
         return column if isinstance(column, pa.Array | pa.ChunkedArray) and _is_list(column.type) else values

@@ -291,7 +291,8 @@ def _convert(
     fitted = fitted[: max(_FEW_ROWS, 10 * _MAX_ENTRIES // features)]
     if choose_size:
         embedding.n_components = min(1024, max(64, 4 * features), len(fitted))
-    embedding.fit(_dense(_float32(x[fitted])))
+    given = _dense(_float32(x[fitted]))
+    embedding.fit(given[given.any(axis=1)])  # rows of zeros have no direction
     with console.status("comparing the vectors with their non-negative version"):
         return _compare(embedding, x, y, fitted, held_out)
 

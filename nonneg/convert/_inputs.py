@@ -19,6 +19,7 @@ from nonneg.convert._rows import NO_DIRECTION, Rows, check_rows, have_one_direct
 from nonneg.convert._text_vectors import SentenceModel
 from nonneg.errors import InputError
 from nonneg.labels import label_numbers
+from nonneg.messages import counted
 from nonneg.modalities.images import open_source
 from nonneg.progress import progress_bar
 from nonneg.tables import ids_within, open_vectors, read_column, split_name
@@ -208,7 +209,9 @@ def _pictures(media: str, rows: int, ids: Sequence[str] | None, vectors: str, pr
     if ids is None:
         order = np.array(_in_order(names, rows))
         if len(order) != rows:
-            raise InputError(f"{media} holds {len(source)} images, expected {rows}, one per row of {vectors}")
+            raise InputError(
+                f"{media} holds {counted(len(source), 'image')}, expected {rows}, one per row of {vectors}"
+            )
     else:
         order = np.array(_by_id(names, ids, media))
     shape = (rows, *source.samples.shape[1:])

@@ -75,9 +75,8 @@ def split_features(
     several = int((counts > 1).sum())
     if len(rows) < _LEAST_LABELLED or several < 2:
         few = f"only {counted(len(rows), 'labelled sample')} ({_LEAST_LABELLED} are needed)"
-        alike = (
-            f"{several or 'no'} {'class' if several else 'classes'} with two or more labelled samples (2 are needed)"
-        )
+        classes = "only 1 class" if several else "no class"
+        alike = f"{classes} with two or more labelled samples (2 such classes are needed)"
         return Subject(path, None, whole, {}, {}, few if len(rows) < _LEAST_LABELLED else alike, samples)
     fit, kept = split_rows(labels, rows)
     train_part, test_part = (

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from nonneg.durable import check_regular_file, read_errors_as_input_errors
 from nonneg.errors import InputError
-from nonneg.messages import one_line
+from nonneg.messages import counted, one_line
 from nonneg.tables._vectors import (
     as_floats,
     columnar_vectors,
@@ -125,7 +125,7 @@ def read_column(given: str, rows: int | None = None, beside: str = "the vectors"
             f"{path} has the suffix {path.suffix!r}, expected .txt, .csv, .jsonl, .npy, .npz or {', '.join(_COLUMNAR)}"
         )
     if rows is not None and len(values) != rows:
-        raise InputError(f"{given} has {len(values)} rows{header}, expected {rows}, as in {beside}")
+        raise InputError(f"{given} has {counted(len(values), 'row')}{header}, expected {rows}, as in {beside}")
     return _decoded(given, values)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from nonneg.errors import InputError
 from nonneg.evaluate import Subject, is_vector_file, split_features
 from nonneg.features import Features, check_features
+from nonneg.messages import counted
 from nonneg.trials._subject import is_run, open_subject
 from nonneg.validation import check_type
 
@@ -35,7 +36,9 @@ def open_columns(
     labels, train_labels = (None if path is None else fspath(path) for path in (labels, train_labels))
     for name, given in (("train", train), ("names", names)):
         if given and len(given) != len(subjects):
-            raise InputError(f"{name} has {len(given)} entries, expected {len(subjects)}, one per subject")
+            raise InputError(
+                f"{name} has {counted(len(given), 'entry', 'entries')}, expected {len(subjects)}, one per subject"
+            )
     names = names or _short_names(subjects)
     if len(set(names)) < len(names):
         raise InputError(f"names is {list(names)}, expected a different name for each subject")

@@ -274,7 +274,7 @@ def test_as_text_keeps_values_as_written(tmp_path):
 
 def test_a_wrong_number_of_rows_explains_how_the_first_line_was_read(tmp_path):
     (tmp_path / "c.csv").write_text("cat\ndog\n")
-    with pytest.raises(InputError, match=r"c\.csv has 1 rows, where line 1 \('cat'\) .*the header, expected 2"):
+    with pytest.raises(InputError, match=r"c\.csv has 1 row, where line 1 \('cat'\) .*the header, expected 2"):
         read_column(f"{tmp_path}/c.csv", 2)
     (tmp_path / "c.csv").write_text("0\n1\n2\n")
     with pytest.raises(InputError, match=r"c\.csv has 3 rows, where line 1 \('0'\) .*values"):

@@ -18,6 +18,16 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """Return a number of things in words; the plural ends in s unless it is given.
+
+    Example:
+        >>> counted(1, "row"), counted(1200, "row"), counted(2, "class", "classes")
+        ('1 row', '1,200 rows', '2 classes')
+    """
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
 def one_sentence(message: str) -> str:
     """Return a message that can be printed whatever file names it holds: invisible characters become escapes.
 

@@ -38,6 +38,7 @@ Kind = Literal["trained run", "conversion", "features", "index", "model", "estim
 LOG, ENVIRONMENT, MODEL = "log.jsonl", "environment.json", "model"
 _CONFIG_DIGEST = "config_sha256"
 _MODEL_CONFIG = "config.json"  # the file of a model that is written last
+_COMMANDS: dict[str, str] = {"trained run": "nonneg train", "conversion": "nonneg convert"}
 _FORMATS: dict[str, Kind] = {"nonneg.features": "features", "nonneg.index": "index"}
 
 
@@ -110,6 +111,7 @@ class RunFolder:
         with ExitStack() as stack:
             stack.enter_context(folder_lock(folder))
             self._locked = folder.stat()
+            self._without = ", without --overwrite," if overwrite else ""
             self.resumes = not overwrite and format.is_unfinished(folder)
             self._overwrite = overwrite or format.is_empty(folder)
             if self.resumes:
@@ -121,8 +123,10 @@ class RunFolder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        self._stack.__exit__(*error)
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if isinstance(error, KeyboardInterrupt) and self.format.is_unfinished(self.folder):
+            error.add_note(f"run the same command again{self._without} to resume")
+        self._stack.__exit__(kind, error, traceback)
 
     def claim(self, device: "torch.device") -> None:
         """Remove an earlier run and write the environment and the config; or prepare the unfinished run to resume."""
@@ -270,6 +274,13 @@ def kind_of(path: str | Path) -> Kind | None:
         if "encoder" in read_object_or_nothing(folder / _MODEL_CONFIG):
             return "model"
     return _FORMATS.get(str(read_object_or_nothing(folder / "meta.json").get("format")))
+
+
+def check_finished(folder: Path) -> None:
+    """Raise an error if a folder holds an unfinished run."""
+    command = _COMMANDS.get(kind_of(folder) or "")
+    if command is not None and not (folder / MODEL / _MODEL_CONFIG).is_file():
+        raise InputError(f"{folder} is an unfinished run of {command}, expected a finished one; run it again to resume")
 
 
 def _is_estimator(folder: Path) -> bool:

@@ -12,7 +12,7 @@ import torch
 
 from nonneg import Features, InputError, NonNegativeClassifier, NonNegativeEmbedding
 from nonneg.convert import convert_file
-from nonneg.runs import RunFolder, RunFormat, kind_of, read_environment, read_log, verify_records
+from nonneg.runs import RunFolder, RunFormat, check_finished, kind_of, read_environment, read_log, verify_records
 from nonneg.search import Index
 from nonneg.training import load_recipe, train
 
@@ -240,6 +240,9 @@ def test_unfinished_runs_have_a_kind(tmp_path):
     started(tmp_path / "a", TOML, b"lr = 1\n")
     started(tmp_path / "b", RunFormat("nonneg convert", "config.json", frozenset()), json.dumps({}).encode())
     assert (kind_of(tmp_path / "a"), kind_of(tmp_path / "b")) == ("trained run", "conversion")
+    for folder, name in (("a", "train"), ("b", "convert")):
+        with pytest.raises(InputError, match=f"{folder} is an unfinished run of nonneg {name}"):
+            check_finished(tmp_path / folder)
 
 
 @pytest.mark.timeout(20)

@@ -29,8 +29,8 @@ def main() -> None:
         _stop(str(error), error.exit_code)
     except UnicodeEncodeError as error:  # an argument with bytes that are not UTF-8, where text is needed
         _stop(f"'{error.object[:200]}' is not valid Unicode, expected text")
-    except KeyboardInterrupt:
-        _stop("stopped", 128 + signal.SIGINT)
+    except KeyboardInterrupt as interruption:
+        _stop("; ".join(["stopped", *getattr(interruption, "__notes__", ())]), 128 + signal.SIGINT)
     except BrokenPipeError:  # the reader has stopped reading, as head does
         _silence()
         sys.exit(128 + 13)  # SIGPIPE, a name that Windows lacks

@@ -1,6 +1,7 @@
 """Commands that make features: demo, embed, convert."""
 
 import dataclasses
+import shlex
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -11,6 +12,7 @@ from nonneg.cli._checks import reject_options, require_counts, require_paths, re
 from nonneg.cli._help import File, tidied_hint
 from nonneg.cli._output import print_result
 from nonneg.errors import InputError
+from nonneg.messages import counted
 from nonneg.processes import launched_processes
 
 
@@ -172,11 +174,12 @@ def _convert(vectors: str, settings: dict[str, Any], options: Any, seed: int) ->
     embedding = NonNegativeEmbedding(**vars(options), random_state=seed)
     made = convert_file(vectors, embedding=embedding, **settings)
     print(f"Converted: {made.run}, {made.features}")
-    print(f"{embedding.report_}; {made.neighbours_kept:.0%} of the 10 nearest neighbours kept")
+    compared = counted(made.neighbours, "nearest neighbour")
+    print(f"{embedding.report_}; {made.neighbours_kept:.0%} of the {compared} kept")
     model = settings.get("sentence_model")
     # A recorded folder is not used unless it is given again, because features may come from strangers.
-    option = f" --sentence-model {model}" if model and Path(model).exists() else ""
-    print(f"Next: nonneg explore {made.run}{option}")
+    option = ["--sentence-model", model] if model and Path(model).exists() else []
+    print(f"Next: {shlex.join(['nonneg', 'explore', str(made.run), *option])}")
 
 
 def _compare(vectors: str, files: dict[str, Any], options: Any, seeds: range, train_rows: int | None) -> None:

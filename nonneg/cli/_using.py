@@ -1,5 +1,7 @@
 """Commands that use features: search, index, explore, export."""
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -71,6 +73,8 @@ def search(
     if save is not None:
         asked.save(save)
     print_result(found, json)
+    if not len(found):
+        print("No sample was found: none that the query allows has a score above 0.", file=sys.stderr)
 
 
 def _query(features: str, given: dict[str, Any], k: int | None, cosine: bool, saved: Path | None) -> Any:
@@ -181,6 +185,7 @@ def export(
     written = run_export(*given, out=out, features=max_features, samples=max_samples, overwrite=overwrite)
     if needs_server(written):
         size = sum(path.stat().st_size for path in written.rglob("*") if path.is_file())
-        print(f"Exported: {written} ({size / 1e6:,.0f} MB). To look at it: python -m http.server -d {written}")
+        server = shlex.join(["python", "-m", "http.server", "-d", str(written)])
+        print(f"Exported: {written} ({size / 1e6:,.0f} MB). To look at it: {server}")
     else:
         print(f"Exported: {written / 'index.html'}, which opens by a double click")

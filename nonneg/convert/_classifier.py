@@ -24,11 +24,12 @@ from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._explanation import Contribution, Explanation, WhatIf
 from nonneg.convert._glass_head import check_names, fit_head, is_feature, is_number
 from nonneg.convert._head import encoded
-from nonneg.convert._rows import Rows, row_keys
+from nonneg.convert._rows import Rows, row_keys, zero_rows
 from nonneg.convert._store import CONFIG, WEIGHTS, Description, Format, Pretrained, as_json, check_tensors
 from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.features import Features, is_features
+from nonneg.messages import counted
 from nonneg.naming import guessed_names
 
 Array = npt.NDArray[Any]
@@ -135,8 +136,6 @@ class NonNegativeClassifier(ClassifierMixin, Pretrained, BaseEstimator):  # type
         self._check(embedding)
         check_is_fitted(embedding)
         classes, numbers = _numbered(y)
-        if len(classes) < 2:
-            raise InputError(f"y has {len(classes)} classes, expected two or more")
         return self._fit_on(embedding, X, classes, numbers)
 
     def _check(self, embedding: Any) -> None:
@@ -189,7 +188,10 @@ class NonNegativeClassifier(ClassifierMixin, Pretrained, BaseEstimator):  # type
             label: the class to explain; the predicted one by default.
         """
         check_is_fitted(self)
-        row = _codes(self.embedding_, _one_row(x, self.n_features_in_, hasattr(self, "feature_names_in_")))
+        x = _one_row(x, self.n_features_in_, hasattr(self, "feature_names_in_"))
+        row = _codes(self.embedding_, x)
+        if len(zero_rows(self.embedding_._validated(x, reset=False))):
+            raise InputError("x contains only zeros, expected a vector with a direction")
         scores = row @ self.coef_.T + self.intercept_
         chosen = int(scores.argmax()) if label is None else self._class(label)
         weights = self.coef_[chosen]
@@ -372,6 +374,8 @@ def _numbered(y: Any) -> tuple[Array, Array]:
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     classes = unique_labels(y)
+    if len(classes) < 2:
+        raise InputError(f"y has {counted(len(classes), 'class', 'classes')}, expected two or more")
     return classes, np.searchsorted(classes, y)
 
 

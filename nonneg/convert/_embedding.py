@@ -106,7 +106,8 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, He
 
         Args:
             X: `(samples, width)`: an array or memory map of any float type, a torch tensor, a column of
-                lists or arrays of Arrow, pandas or polars. A memory map is read batch by batch.
+                lists or arrays of Arrow, pandas or polars. A memory map is read batch by batch. Rows of zeros have
+                no direction and cause a warning.
             y: one label per sample, for `supervised`; negative numbers, NaN, None and "" mean unlabelled.
             pairs: vectors of the same shape: row i of both are two views of the same thing.
             groups: one value per sample; samples with the same value are views of the same thing. Negative
@@ -121,7 +122,7 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, He
         config = self._config()
         device = choose_device(self.device)
         X = self._validated(X, reset=True)
-        parts = [X]
+        parts = {"X": X}
         if sum(given is not None for given in (pairs, groups)) + bool(self.supervised) > 1:
             raise InputError("pairs, groups and supervised=True were given together, expected one of them")
         together = None
@@ -129,7 +130,7 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, He
             pairs = checked_rows(pairs, "pairs")
             if pairs.shape != X.shape:
                 raise InputError(f"pairs has shape {tuple(pairs.shape)}, expected that of X, {tuple(X.shape)}")
-            parts.append(pairs)
+            parts["pairs"] = pairs
             together = torch.arange(len(X)).repeat(2)
         elif groups is not None:
             together = _numbered(groups, len(X), "groups")
@@ -137,7 +138,7 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, He
             if y is None:
                 raise InputError("supervised=True needs labels, but y is None")
             together = _numbered(y, len(X), "y")
-        return Fit(Rows(*parts, device=device), together, config)
+        return Fit(Rows(*parts.values(), device=device), together, config, list(parts))
 
     def finish(self, fit: Fit) -> Self:
         """Complete a fit after its last step."""
@@ -149,7 +150,8 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, He
         return self
 
     def transform(self, X: Any) -> Any:
-        """Codes `(samples, n_components)`, float32; each row has length 1, or is empty if no feature is active.
+        """Codes `(samples, n_components)`, float32; each row has length 1, or is empty if no feature is active,
+        as for a row of zeros.
 
         They are a SciPy `csr_array`, or after `set_output(transform="pandas")` a DataFrame with sparse columns.
         """
@@ -168,7 +170,7 @@ class NonNegativeEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, He
         return encoded(self.head_, Rows(X, device=choose_device(self.device)))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """The share of the 10 nearest neighbours that the codes keep, on at most 5,000 rows."""
+        """The share of the 10 nearest neighbours that the codes keep, on at most 5,000 rows and at least two."""
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         if len(X) > _SCORED:

@@ -1,7 +1,8 @@
 """Fitting a head: its codes keep the neighbourhoods of the vectors, and the positives that are known."""
 
 import math
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -12,8 +13,9 @@ from nonneg import losses
 from nonneg.codes import active
 from nonneg.convert._config import FitConfig
 from nonneg.convert._head import Head
-from nonneg.convert._rows import Rows, have_one_direction, unit
+from nonneg.convert._rows import Rows, have_one_direction, unit, zero_rows
 from nonneg.errors import InputError
+from nonneg.messages import counted
 
 _WARM_UP = 20  # steps
 _FIRST_ACTIVE = 4  # the fit starts with this multiple of `max_active`, so that all features learn
@@ -29,9 +31,15 @@ class Fit:
         rows: the vectors.
         groups: the group of each row, -1 for none; rows of the same group are positives.
         config: the settings.
+        names: of the parts of the rows, for error messages.
     """
 
-    def __init__(self, rows: Rows, groups: Tensor | None, config: FitConfig) -> None:
+    def __init__(self, rows: Rows, groups: Tensor | None, config: FitConfig, names: Sequence[str] = ("X",)) -> None:
+        for part, name in zip(rows.parts, names, strict=True):
+            if len(zeros := zero_rows(part)):
+                found = f"{counted(len(zeros), 'row')} of {name} (the first is row {zeros[0]})"
+                without = "no direction: such rows get empty codes and should be left out of a fit"
+                warnings.warn(f"{found} contain only zeros and have {without}", UserWarning, stacklevel=4)
         self.rows, self.groups, self.config = rows, groups, config
         self.device = rows.device
         self.chance = torch.Generator().manual_seed(config.seed)
@@ -43,8 +51,8 @@ class Fit:
         sample = rows.take(torch.randperm(len(rows), generator=self.chance)[: max(4096, config.n_components)])
         if have_one_direction(sample):
             raise InputError(
-                f"all {len(sample)} rows have the same direction (n_features={rows.width}), expected different"
-                " directions, by which vectors are compared"
+                f"{' and '.join(names)}: all {len(sample)} rows have the same direction (n_features={rows.width}),"
+                " expected different directions, by which vectors are compared"
             )
         self.mean = sample.mean(0)
         self.spread = float((sample - self.mean).square().sum(1).mean().sqrt())

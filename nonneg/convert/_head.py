@@ -50,6 +50,8 @@ class Head(nn.Module):
 def encoded(head: Head, rows: Rows) -> sp.csr_array:
     """Unit codes of all rows, `(rows, features)`, in the rows' dtype; a row without an active feature is empty.
 
+    Rows of zeros, which have no direction, have none.
+
     They are computed on the rows' device. The head itself is neither moved nor converted.
     """
     blocks = list(_blocks(head, rows))
@@ -69,7 +71,8 @@ def _blocks(head: Head, rows: Rows) -> Iterator[tuple[Any, Any, Any]]:
     """Per block of rows, the values, their columns, and the number of values per row."""
     weight, bias = (tensor.to(rows.device, rows.dtype) for tensor in (head.weight, head.bias))
     for x in rows.blocks(_BLOCK):
-        before = F.linear(x, weight, bias)
+        # A row of zeros has no direction, and so no features.
+        before = F.linear(x, weight, bias).mul_(x.any(dim=1, keepdim=True))
         if head.max_active is None or head.max_active >= before.shape[1]:
             values, columns = F.relu_(before), torch.arange(before.shape[1], device=x.device).expand(before.shape)
         else:

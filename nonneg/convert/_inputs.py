@@ -4,7 +4,7 @@ import dataclasses
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nonneg.convert._rows import Rows, have_one_direction
+from nonneg.convert._rows import NO_DIRECTION, Rows, check_rows, have_one_direction
 from nonneg.convert._text_vectors import SentenceModel
 from nonneg.errors import InputError
 from nonneg.labels import label_numbers
+from nonneg.messages import counted
 from nonneg.modalities.images import open_source
 from nonneg.progress import print_line, progress_bar
 from nonneg.tables import ids_within, open_vectors, read_column, split_name
@@ -72,8 +73,9 @@ def open_inputs(
 
     With a sentence model, `vectors` and `pairs` may hold texts, which are shown unless there are other `texts`.
     """
-    X = _opened(vectors, model, progress)
-    Y = None if pairs is None else _opened(pairs, model, progress)
+    beside = (labels, ids, texts)
+    X = _opened(vectors, model, progress, beside)
+    Y = None if pairs is None else _opened(pairs, model, progress, beside)
     if Y is not None and _shape(Y) != _shape(X):
         raise InputError(f"{pairs} has the shape {_shape(Y)}, expected {_shape(X)}, as in {vectors}")
     numbers, names = (None, ()) if labels is None else label_numbers(read_column(labels, len(X), vectors), labels)
@@ -108,10 +110,10 @@ def encoded_inputs(
     return given.encoded(model, progress)
 
 
-def _opened(given: str, model: SentenceModel | None, progress: bool) -> Any:
+def _opened(given: str, model: SentenceModel | None, progress: bool, beside: Iterable[str | None]) -> Any:
     """Open a file of vectors, or read the texts that a sentence model is to encode, as a list."""
     try:
-        vectors = open_vectors(given, progress)
+        vectors = open_vectors(given, progress, beside=beside)
     except InputError:
         path, name = split_name(given)
         is_one_of_several = name is None and path.suffix.lower() in _OF_ARRAYS  # which may be the vectors
@@ -152,8 +154,8 @@ def _checked(given: str, vectors: Any) -> Any:
         block = vectors[start : start + _BLOCK]
         smallest, largest = block.min(1), block.max(1)
         is_finite = np.isfinite(smallest) & np.isfinite(largest)
-        _check_rows(given, is_finite, start, "NaN or infinity", "finite numbers")
-        _check_rows(given, (smallest != 0) | (largest != 0), start, "only zeros", "a vector with a direction")
+        check_rows(given, is_finite, start, "NaN or infinity", "finite numbers")
+        check_rows(given, (smallest != 0) | (largest != 0), start, *NO_DIRECTION)
         least, most = np.minimum(least, block.min(0)), np.maximum(most, block.max(0))
         if is_one_direction:  # rarely true beyond the first block
             is_one_direction = all(have_one_direction(units, first) for units in Rows(block, device=cpu).blocks(_BLOCK))
@@ -168,13 +170,6 @@ def _checked(given: str, vectors: Any) -> Any:
         found = f"{len(constant)} of {vectors.shape[1]} columns are constant ({some}) and carry no information"
         print_line(f"{given}: {found}", "yellow")
     return vectors
-
-
-def _check_rows(given: str, is_good: Any, start: int, found: str, expected: str) -> None:
-    if not is_good.all():
-        rows = start + np.flatnonzero(~is_good)
-        others = f" (and {len(rows) - 1} more nearby)" if len(rows) > 1 else ""
-        raise InputError(f"{given}, row {rows[0]}{others}, contains {found}, expected {expected}")
 
 
 def _text(value: Any) -> str:
@@ -209,7 +204,9 @@ def _pictures(media: str, rows: int, ids: Sequence[str] | None, vectors: str, pr
     if ids is None:
         order = np.array(_in_order(names, rows))
         if len(order) != rows:
-            raise InputError(f"{media} holds {len(source)} images, expected {rows}, one per row of {vectors}")
+            raise InputError(
+                f"{media} holds {counted(len(source), 'image')}, expected {rows}, one per row of {vectors}"
+            )
     else:
         order = np.array(_by_id(names, ids, media))
     shape = (rows, *source.samples.shape[1:])

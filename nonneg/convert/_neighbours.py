@@ -8,17 +8,22 @@ import torch
 from torch import Tensor
 
 from nonneg.convert._rows import Rows
+from nonneg.errors import InputError
+from nonneg.messages import counted
 
 _CHUNK = 1024
 
 
-def neighbours_kept(before: Any, after: Any, k: int = 10) -> float:
+NEIGHBOURS = 10  # per row, if there are as many other rows
+
+
+def neighbours_kept(before: Any, after: Any, k: int = NEIGHBOURS) -> float:
     """The share of each row's `k` nearest rows, by cosine similarity, that two representations have in common.
 
     A zero row, such as a code without an active feature, has no neighbours and therefore keeps none.
 
     Args:
-        before, after: `(samples, …)`: arrays, tensors or SciPy sparse matrices of the same samples.
+        before, after: `(samples, …)`: arrays, tensors or SciPy sparse matrices of the same samples, two or more.
         k: neighbours per row, at most all other rows.
 
     Example:
@@ -27,9 +32,9 @@ def neighbours_kept(before: Any, after: Any, k: int = 10) -> float:
         1.0
     """
     a, b = _dense(before), _dense(after)
+    if len(a) < 2:
+        raise InputError(f"neighbours cannot be compared among {counted(len(a), 'row')}, expected at least two rows")
     k = min(k, len(a) - 1)
-    if k < 1:
-        return 1.0
     shared = 0
     for start in range(0, len(a), _CHUNK):
         near = [_nearest(z, start, k) for z in (a, b)]

@@ -169,7 +169,7 @@ class _PairFit:
 
     def __init__(self, a: Rows, b: Rows, config: FitConfig) -> None:
         self.config = config
-        self.sides = [Fit(rows, None, config) for rows in (a, b)]
+        self.sides = [Fit(rows, None, config, [name]) for rows, name in ((a, "A"), (b, "B"))]
         # Both fits drew the same samples for their initialisation, so feature i means the same in both. Their noise
         # must differ: with shared noise, partners would be found by it.
         self.sides[1].noise.manual_seed(config.seed + 1)

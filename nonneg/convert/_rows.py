@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from nonneg.codes import unit_rows
+from nonneg.errors import InputError
 from nonneg.tables import as_floats
 
 _BLOCK = 16_384
+NO_DIRECTION = ("only zeros", "a vector with a direction")  # what a row contains, and what is expected
 _ROUNDING = 1e-6  # the largest distance in float32 between unit rows of the same direction
 
 
@@ -63,6 +65,21 @@ class Rows:
         block = np.array(part[rows.numpy() if isinstance(rows, Tensor) else rows])
         kind = np.float64 if self.dtype == torch.float64 else np.float32
         return torch.from_numpy(as_floats(block, kind)).to(self.device, self.dtype)
+
+
+def check_rows(name: str, is_good: npt.NDArray[np.bool_], start: int, found: str, expected: str) -> None:
+    """Raise an error that names the first row of a block that is not good; `start` is the number of its first row."""
+    if not is_good.all():
+        rows = start + np.flatnonzero(~is_good)
+        others = f" (and {len(rows) - 1} more nearby)" if len(rows) > 1 else ""
+        raise InputError(f"{name}, row {rows[0]}{others}, contains {found}, expected {expected}")
+
+
+def zero_rows(X: Any) -> npt.NDArray[np.int64]:
+    """Return the numbers of the rows of an array or tensor that contain only zeros and so have no direction."""
+    starts = range(0, len(X), _BLOCK)
+    found = [torch.as_tensor((X[start : start + _BLOCK] == 0).all(1)).cpu().numpy() for start in starts]
+    return np.flatnonzero(np.concatenate(found))
 
 
 def unit(x: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from nonneg.convert._config import checked_config
 from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._fit import Fit, memory_errors_as_input_errors
 from nonneg.convert._inputs import Inputs, open_inputs
+from nonneg.convert._neighbours import NEIGHBOURS
 from nonneg.convert._store import as_json
 from nonneg.convert._text_vectors import SentenceModel
 from nonneg.devices import choose_device
@@ -28,6 +29,7 @@ from nonneg.durable import os_errors_as_input_errors, read_errors_as_input_error
 from nonneg.errors import InputError
 from nonneg.features import Features, check_writable, is_features
 from nonneg.labels import UNLABELLED
+from nonneg.messages import counted
 from nonneg.naming import NamingTask, save_suggestions
 from nonneg.progress import print_line, progress_bar
 from nonneg.runs import RunFolder, RunFormat
@@ -42,12 +44,21 @@ _DIGEST = 32  # bytes of a SHA-256, with which a checkpoint begins
 
 @dataclass(frozen=True)
 class Converted:
-    """The run and the features that `convert_file` wrote, and the share of neighbours that the codes keep."""
+    """The run and the features that `convert_file` wrote.
+
+    Attributes:
+        run: the run's folder.
+        features: the folder of the features.
+        embedding: the fitted embedding.
+        neighbours_kept: the share of nearest neighbours that the codes keep.
+        neighbours: the number of nearest neighbours per row that were compared.
+    """
 
     run: Path
     features: Path
     embedding: NonNegativeEmbedding
     neighbours_kept: float
+    neighbours: int
 
 
 def convert_file(
@@ -106,16 +117,16 @@ def convert_file(
         run.claim(fit.device)
         _fit(run, fit, embedding.max_iter, progress)
         embedding.finish(fit)
-        kept = embedding.score(given.vectors)
+        kept, neighbours = embedding.score(given.vectors), min(NEIGHBOURS, len(given.vectors) - 1)
         embedded = _embedded(embedding, given, vectors, out, sentence_model)
         embedded.save(features, overwrite=overwrite)
         named = embedded.with_suggestions(save_suggestions(embedded, features, namer=namer, progress=progress))
         if classify:
             _classify(embedding, given, named).save_pretrained(out / _CLASSIFIER)
-        embedding.save_pretrained(run.model, {"neighbours kept of 10": kept})  # last: this completes the run
+        embedding.save_pretrained(run.model, {f"neighbours kept of {neighbours}": kept})  # last: this completes the run
         with os_errors_as_input_errors(out):
             (out / _CHECKPOINT).unlink(missing_ok=True)
-    return Converted(out, features, embedding, kept)
+    return Converted(out, features, embedding, kept, neighbours)
 
 
 def _check_labels_given(labels: str | None, **uses: bool) -> None:
@@ -181,15 +192,26 @@ def _resume(run: RunFolder, fit: Fit) -> list[Tensor]:
 
 
 def _with_label_names(given: Inputs, names: Sequence[str], labels: str | None, least: int) -> Inputs:
-    """Return the inputs with other names of the labels, which must be at least so many."""
-    if len(given.label_names) < least:
+    """Return the inputs with other names of the labels, which must be at least so many.
+
+    Names that are the labels themselves change nothing, whatever their order.
+    """
+    known = given.label_names
+    if len(known) < least:
         raise InputError(f"{labels} names one class, expected two or more to classify")
-    if not names:
+    if not names or (set(names) == set(known) and len(names) == len(known)):
         return given
-    if len(names) != len(given.label_names) or len(set(names)) < len(names):
-        found = f"{labels} holds {len(given.label_names)} labels" if labels else "there are no labels"
+    if len(names) != len(known) or len(set(names)) < len(names):
+        found = f"{labels} holds {counted(len(known), 'label')}" if labels else "there are no labels"
         raise InputError(f"label_names are {', '.join(names)}, but {found}, expected one name per label, all different")
+    if not _are_numbers(known):
+        renamed = ", ".join(f"{label} → {name}" for label, name in zip(known, names, strict=True))
+        print_line(f"label_names rename the labels of {labels} in their sorted order: {renamed}", "yellow")
     return dataclasses.replace(given, label_names=tuple(names))
+
+
+def _are_numbers(labels: Sequence[str]) -> bool:
+    return all(label.isdecimal() for label in labels)
 
 
 def _embedded(
@@ -217,7 +239,7 @@ def _classify(embedding: NonNegativeEmbedding, given: Inputs, features: Features
     is_known = labels != UNLABELLED
     labelled = given.vectors if is_known.all() else np.asarray(given.vectors)[is_known]
     known: npt.NDArray[Any] = labels[is_known]
-    if not all(name.isdecimal() for name in given.label_names):
+    if not _are_numbers(given.label_names):
         known = np.array(given.label_names)[known]  # explanations then name the classes
     return NonNegativeClassifier.on(embedding, labelled, known).with_names_of(features)
 

@@ -7,6 +7,7 @@ from nonneg.convert._embedding import NonNegativeEmbedding
 from nonneg.convert._pair import NonNegativePair
 from nonneg.durable import read_object
 from nonneg.errors import InputError
+from nonneg.runs import check_finished
 
 _KINDS = {kind.__name__: kind for kind in (NonNegativeEmbedding, NonNegativePair, NonNegativeClassifier)}
 
@@ -20,6 +21,7 @@ def verify(path: str | Path) -> str:
     Raises:
         InputError: naming the file that is not what was saved.
     """
+    check_finished(Path(path))
     folders = [Path(path) / inner for inner in ("", "model", "classifier")]
     configs = [folder / name for folder in folders for name in ("config.json", "classifier.json")]
     kinds = {config.parent: str(read_object(config).get("nonneg")) for config in configs if config.is_file()}

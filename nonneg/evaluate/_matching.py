@@ -14,7 +14,7 @@ from rich.text import Text
 from nonneg import metrics
 from nonneg.errors import InputError
 from nonneg.evaluate._measurement import finite_or_none
-from nonneg.features import Features
+from nonneg.features import Features, check_features
 from nonneg.layout import rich_table
 
 Array = npt.NDArray[Any]
@@ -133,6 +133,8 @@ def match_features(*features: Features, signed: bool = True, seed: int = 0) -> M
     """
     if len(features) < 2:
         raise InputError(f"match_features is given {len(features)} set of features, expected at least two")
+    for each in features:
+        check_features(each)
     first = features[0]
     codes = [first.codes, *(aligned(first, other, place) for place, other in enumerate(features[1:], 2))]
     is_live = [metrics.live_features(each).numpy() for each in codes]

@@ -78,7 +78,7 @@ class Measured:
     Attributes:
         path: where it was found.
         seed: the seed of its training, or None.
-        protocol: what probes were fitted on and evaluated on.
+        protocol: what probes were fitted on and evaluated on; empty if a note says why there are none.
         figures: by key and layer.
         samples: a digest of the test samples, in order.
         notes: what could not be measured, and why.
@@ -299,7 +299,8 @@ class Measurement:
         for name, column in self.columns.items():
             seeds = ", ".join(str(one.seed) for one in column if one.seed is not None)
             seeds = f"; seed{'s' if ',' in seeds else ''} {seeds}" if seeds else ""
-            yield f"{name}: {', '.join(one.path for one in column)}{seeds}; {column[0].protocol}."
+            protocol = f"; {column[0].protocol}" if column[0].protocol else ""
+            yield f"{name}: {', '.join(one.path for one in column)}{seeds}{protocol}."
         yield from dict.fromkeys(
             f"{name}: {note}" for name, column in self.columns.items() for one in column for note in one.notes
         )

@@ -13,6 +13,7 @@ from sklearn.model_selection import train_test_split
 from nonneg.errors import InputError
 from nonneg.features import Features, find_features
 from nonneg.labels import is_labelled, label_numbers
+from nonneg.messages import counted
 from nonneg.tables import as_floats, open_vectors, read_column, split_name
 
 Rows = npt.NDArray[np.int64]
@@ -71,9 +72,12 @@ def split_features(
     labels = np.asarray(features.labels)
     rows = np.flatnonzero(is_labelled(labels))
     _, counts = np.unique(labels[rows], return_counts=True)
-    if len(rows) < _LEAST_LABELLED or (counts > 1).sum() < 2:
-        found = f"only {len(rows)} labelled samples in {len(counts)} classes ({_LEAST_LABELLED} and 2 are needed)"
-        return Subject(path, None, whole, {}, {}, found, samples)
+    several = int((counts > 1).sum())
+    if len(rows) < _LEAST_LABELLED or several < 2:
+        few = f"only {counted(len(rows), 'labelled sample')} ({_LEAST_LABELLED} are needed)"
+        classes = "only 1 class" if several else "no class"
+        alike = f"{classes} with two or more labelled samples (2 such classes are needed)"
+        return Subject(path, None, whole, {}, {}, few if len(rows) < _LEAST_LABELLED else alike, samples)
     fit, kept = split_rows(labels, rows)
     train_part, test_part = (
         {layer: Features(features.codes[part], labels=labels[part], label_names=features.label_names)}
@@ -136,7 +140,7 @@ def open_features(path: str, labels: str | None = None) -> Features:
         labels: a file with one label per row, for a file of vectors.
     """
     if is_vector_file(path):
-        vectors = open_vectors(path)
+        vectors = open_vectors(path, beside=(labels,))
         numbers, names = (
             (None, ()) if labels is None else label_numbers(read_column(labels, len(vectors), path), labels)
         )

@@ -17,7 +17,7 @@ from nonneg.explorer._explorer import Explorer
 from nonneg.explorer._guard import TOKEN, is_loopback
 from nonneg.explorer._open import open_explorer
 from nonneg.explorer._server import build_app
-from nonneg.features import Features
+from nonneg.features import Features, check_features
 
 PORT = 8765
 _print = partial(print, flush=True)  # also appears at once when written to a pipe
@@ -100,6 +100,8 @@ def explore(
         block: wait until interrupted; pass False to continue, for example in a notebook.
         announce: function that receives the line with the address.
     """
+    for each in features:
+        check_features(each, paths=True)
     page = Page(open_explorer(features, sentence_model), host, port, read_only)
     announce(f"Exploring at {page.url}{' (stop with Ctrl-C)' if block else ''}")
     if browser and sys.stdout.isatty():

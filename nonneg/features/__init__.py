@@ -5,6 +5,7 @@ from nonneg.features._checks import sample_column
 from nonneg.features._features import Features
 from nonneg.features._find import find_features
 from nonneg.features._frames import frame_of
+from nonneg.features._given import check_features
 from nonneg.features._load import journal, verify
 from nonneg.features._media import content_type, data_uri
 from nonneg.features._meta import check_writable, is_features, remove_leftovers
@@ -21,6 +22,7 @@ __all__ = [
     "Part",
     "SampleMap",
     "Suggestion",
+    "check_features",
     "check_writable",
     "codes_key",
     "commit_parts",

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from nonneg.codes import canonical
 from nonneg.errors import InputError
-from nonneg.labels import UNLABELLED, is_labelled
-from nonneg.messages import one_line, valid_text
+from nonneg.labels import UNLABELLED, is_labelled, label_numbers
+from nonneg.messages import counted, one_line, valid_text
 from nonneg.payload import Array
 
 MOST_LABELS = 2**31  # an index stores labels in 32 bits
@@ -30,8 +30,12 @@ def checked_codes(codes: Any) -> Any:
         codes = codes.astype(codes.dtype.newbyteorder("="))
     if sparse:
         codes = _canonical(sp.csr_array(codes))
-    if not np.isfinite(codes.data if sparse else codes).all():
-        raise InputError("codes hold NaN or infinite values, expected finite ones")
+    is_bad = ~np.isfinite(codes.data if sparse else codes)
+    if is_bad.any():
+        rows = np.unique(codes.tocoo().row[is_bad] if sparse else np.nonzero(is_bad)[0])
+        examples = ", ".join(map(str, rows[:3])) + ", …" * (len(rows) > 3)
+        found = f"NaN or infinite values in {counted(len(rows), 'row')} ({examples})"
+        raise InputError(f"codes hold {found}, expected finite ones")
     freeze(*((codes.data, codes.indices, codes.indptr) if sparse else (codes,)))
     return codes
 
@@ -68,17 +72,25 @@ def checked_label_names(names: Iterable[str]) -> tuple[str, ...]:
     return checked
 
 
-def checked_labels(labels: Array, samples: int, names: tuple[str, ...]) -> Array:
-    """Return a copy of the labels, one integer per sample, with -1 for unlabelled samples."""
+def checked_labels(given: Any, samples: int, names: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
+    """Return the labels as integers `(samples,)`, -1 for unlabelled samples, and the names of labels 0, 1, ….
+
+    Labels that are not integers are numbered in sorted order, unless there are names of numbers already.
+    """
+    labels = np.asarray(given)
+    if labels.shape == (samples,) and labels.dtype.kind not in "iu" and not names:
+        is_any = is_labelled(given).any()
+        labels, names = label_numbers(given) if is_any else (np.full(samples, UNLABELLED), ())
     if labels.shape != (samples,) or labels.dtype.kind not in "iu":
-        raise InputError(f"labels are {labels.dtype} of shape {labels.shape}, expected {samples} integers")
+        expected = f"expected {samples} integers{'' if names else ' or words'}"
+        raise InputError(f"labels are {labels.dtype} of shape {labels.shape}, {expected}")
     numbers = labels.astype(np.int64)
     numbers[~is_labelled(labels)] = UNLABELLED
     most = len(names) or MOST_LABELS
     if numbers.min() < UNLABELLED or numbers.max() >= most:
         raise InputError(f"labels lie between {labels.min()} and {labels.max()}, expected -1 to {most - 1}")
     freeze(numbers)
-    return numbers
+    return numbers, names
 
 
 def sample_column(name: str, values: Sequence[Any] | None, kind: pa.DataType, samples: int) -> pa.ChunkedArray | None:

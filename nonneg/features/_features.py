@@ -38,7 +38,8 @@ class Features:
         codes: `(samples, features)`, NumPy (float16 to float64) or SciPy sparse (float32 or float64).
             They are copied only if necessary: do not change the arrays afterwards.
         ids: one string per sample, all different; the row numbers by default.
-        labels: one integer per sample; negative for unlabelled samples.
+        labels: one integer per sample, negative for unlabelled samples; or, without `label_names`, one word per sample,
+            None, NaN or "" for unlabelled samples. Words are numbered in sorted order, and name their numbers.
         label_names: the names of labels 0, 1, ….
         media: one encoded image per sample (PNG or JPEG bytes).
         pixels: one image per sample as plain pixels, `(samples, height, width, channels)` uint8 with 1 to 4 channels;
@@ -81,8 +82,9 @@ class Features:
         self._samples = pa.table({name: column for name, column in columns.items() if column is not None})
         self._pixels = None if pixels is None else checked_pixels(pixels, len(self))
         self._pixel_rows: Array | None = None
-        self._label_names = checked_label_names(label_names)
-        self._labels = None if labels is None else checked_labels(np.asarray(labels), len(self), self._label_names)
+        self._label_names, self._labels = checked_label_names(label_names), None
+        if labels is not None:
+            self._labels, self._label_names = checked_labels(labels, len(self), self._label_names)
         self._names = self._checked_names(names or {})
         self._suggestions: dict[int, Suggestion] = {}
         self._provenance = plain_json(provenance or {})
@@ -254,8 +256,8 @@ class Features:
 
     def column(self, feature: int) -> tuple[Array, Array]:
         """Return the rows on which a feature is not zero, ascending, and its values there."""
-        if not 0 <= feature < self.shape[1]:
-            raise InputError(f"feature is {feature}, expected 0 to {self.shape[1] - 1}")
+        if not isinstance(feature, int | np.integer) or not 0 <= feature < self.shape[1]:
+            raise InputError(f"feature is {feature!r}, expected a number from 0 to {self.shape[1] - 1}")
         if self.is_sparse:
             start, stop = self._by_feature.indptr[feature : feature + 2]
             rows, values = self._by_feature.indices[start:stop], self._by_feature.data[start:stop]

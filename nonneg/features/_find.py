@@ -7,6 +7,7 @@ from nonneg.durable import read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.features._features import Features
 from nonneg.features._meta import is_features
+from nonneg.runs import check_finished
 
 
 def find_features(path: str | Path) -> Path:
@@ -31,6 +32,7 @@ def find_features(path: str | Path) -> Path:
         found = ", ".join(map(str, others))
         raise InputError(f"{folder} has several features folders next to it, expected one of them: {found}")
     if not others:
+        check_finished(folder)
         with read_errors_as_input_errors(folder):
             found = "is neither features nor a run with features next to it" if folder.exists() else "does not exist"
             if is_file:

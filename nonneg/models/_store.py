@@ -33,6 +33,7 @@ from nonneg.modalities import Modality
 from nonneg.models._card import LIBRARY, model_card
 from nonneg.models._config import OWN_ENCODER, ModelConfig, from_json, to_json
 from nonneg.models._model import Model
+from nonneg.runs import check_finished
 from nonneg.validation import check_type
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
@@ -125,9 +126,8 @@ def _described(path: str | Path) -> tuple[dict[str, Any], Path]:
     with read_errors_as_input_errors(folder):
         folder = folder / "model" if (folder / "model").is_dir() else folder
         for part in (folder / CONFIG, folder / WEIGHTS):
-            if not part.is_file() and (Path(path) / "checkpoints").exists():
-                raise InputError(f"{path} is a run that has not finished; train into the same folder to resume it")
             if not part.is_file():
+                check_finished(Path(path))
                 raise InputError(f"{path} holds no trained model: {part} is missing")
     try:
         return read_object(folder / CONFIG), folder / WEIGHTS

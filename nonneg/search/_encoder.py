@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from nonneg.durable import read_errors_as_input_errors, read_object
 from nonneg.errors import InputError
 from nonneg.features import Features
+from nonneg.runs import check_finished
 from nonneg.tables import open_vectors
 
 
@@ -228,6 +229,7 @@ def _description(run: str | Path) -> dict[str, Any]:
     with read_errors_as_input_errors(folder):
         config = (folder / "model" if (folder / "model").is_dir() else folder) / "config.json"
         if not config.is_file():
+            check_finished(folder)
             raise InputError(
                 f"{run} holds no model: {config} is missing, expected a finished run of nonneg train or nonneg convert"
             )
@@ -241,4 +243,6 @@ def _vector(sample: Any) -> Any:
         vector, name = np.atleast_2d(np.asarray(sample)), "the vector"
     if vector.ndim != 2 or len(vector) != 1 or vector.dtype.kind not in "fiu" or not np.isfinite(vector).all():
         raise InputError(f"{name} holds {vector.dtype} of shape {vector.shape}, expected one vector of finite numbers")
+    if not vector.any():
+        raise InputError(f"{name} contains only zeros, expected a vector with a direction")
     return vector

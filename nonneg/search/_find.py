@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -162,8 +163,13 @@ def _encoder(
     if kind not in (encoder.kind, "sample"):
         recorded = recorded_sentence_model(features)
         if kind == "text" and encoder.kind == "vector":
-            needed = f"--sentence-model {recorded or 'NAME'}"
-            raise InputError(f"--text needs the sentence model that made the vectors: {needed}")
+            if recorded is None:
+                raise InputError("--text needs the sentence model that made the vectors: add --sentence-model NAME")
+            # A folder may have come with the features, and its code would be run.
+            is_folder = os.path.exists(recorded)  # noqa: PTH110 (Path's method raises for a long name)
+            why = "a folder, which is used only if it is given" if is_folder else "which is not on this machine"
+            add = f"add --sentence-model {shlex.quote(recorded)}{'' if is_folder else ' to download it'}"
+            raise InputError(f"the features record the sentence model {recorded}, {why}; {add}")
         name = f" (the features record {recorded})" if recorded else ""
         hint = f", or a text and its sentence model{name}" if encoder.kind == "vector" else ""
         raise InputError(f"{kind} is given, but {run} encodes a new {encoder.kind}, expected one{hint}")

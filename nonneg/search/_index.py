@@ -9,7 +9,7 @@ import numpy as np
 
 from nonneg.durable import folder_lock
 from nonneg.errors import InputError
-from nonneg.features import Features, codes_key
+from nonneg.features import Features, check_features, codes_key
 from nonneg.manifest import META
 from nonneg.payload import Array, checked_content
 from nonneg.search._codes import query_lists, stored_codes
@@ -83,6 +83,7 @@ class Index:
             fingerprint: the features' fingerprint if it is known; computed by default.
             settings: settings of the engine.
         """
+        check_features(features)
         kind = engine_class(engine)
         if quantised and not kind.keeps_lists:
             raise InputError(f"quantised is true with engine {engine}, which stores values unchanged, expected false")

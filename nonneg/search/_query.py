@@ -1,6 +1,7 @@
 """`Query`: what to search for, in a form that can be saved: samples, features, new inputs and filters."""
 
 import json
+import math
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -59,11 +60,8 @@ class Query:
     cosine: bool = True
 
     def __post_init__(self) -> None:
+        _check_weights(self.features)
         check_fields(self)
-        for feature, weight in self.features:
-            if weight <= 0:
-                found = f"feature {feature!r} has the weight {weight!r}"
-                raise InputError(f"{found}, expected more than 0; to exclude samples that have it, use without")
         if not (self.like or self.features or self.inputs):
             raise InputError("the query is empty, expected a sample, a feature, an image, a vector or a text")
 
@@ -111,6 +109,15 @@ class Query:
             return cls.from_json(content)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
+
+
+def _check_weights(features: Any) -> None:
+    """Raise an error for a weight that is not finite or not above 0; other mistakes are left to `check_fields`."""
+    for given in features if isinstance(features, list | tuple) else ():
+        weight = given[1] if isinstance(given, list | tuple) and len(given) == 2 else None
+        if isinstance(weight, int | float) and not 0 < weight < math.inf:
+            hint = "; to exclude samples that have it, use without" if weight <= 0 else ""
+            raise InputError(f"feature {given[0]!r} has the weight {weight!r}, expected a finite number above 0{hint}")
 
 
 def parsed_feature(given: str, names: Collection[str] = ()) -> tuple[Feature, float]:

@@ -9,7 +9,7 @@ from sklearn.utils import get_tags
 
 from nonneg.errors import InputError
 from nonneg.evaluate import aligned
-from nonneg.features import Features
+from nonneg.features import Features, check_features
 from nonneg.labels import is_labelled
 from nonneg.select._scores import Array
 from nonneg.select._selectors import (
@@ -69,6 +69,7 @@ def keep(features: Features, chosen: Any, views: Features | None = None) -> Feat
         >>> fewer.names, fewer.provenance["selected"]["kept"]
         (mappingproxy({1: 'owl'}), [0, 2])
     """
+    check_features(features)
     if hasattr(chosen, "get_support"):
         selector = chosen if hasattr(chosen, "support_") else fitted(chosen, features, views)
         if len(selector.get_support()) != features.shape[1]:

@@ -1,6 +1,7 @@
 """The doctor: what a set of features is worth, and whether non-negativity would help."""
 
 import dataclasses
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,9 @@ from nonneg.codes import active, canonical, dense, row_lengths, unit_rows
 from nonneg.convert import NonNegativeEmbedding, checked_config, have_one_direction, neighbours_kept
 from nonneg.errors import InputError
 from nonneg.evaluate import open_features
+from nonneg.features import Features
 from nonneg.labels import label_numbers
+from nonneg.messages import counted
 from nonneg.models import load
 from nonneg.runs import kind_of
 from nonneg.studies._diagnosis import Conversion, Diagnosis, FeatureStatistics, Finding
@@ -52,8 +55,9 @@ def diagnose(
     """Say what an embedding's features are worth, and whether a non-negative version of them is worth having.
 
     Args:
-        vectors: `(rows, features)`: an array, a memory map or a SciPy sparse matrix.
-        labels: `(rows,)` whole numbers or strings; negative numbers, NaN, None and "" are unlabelled.
+        vectors: `(rows, features)`: an array, a memory map or a SciPy sparse matrix; or `Features`.
+        labels: `(rows,)` whole numbers or strings; negative numbers, NaN, None and "" are unlabelled. By default those
+            of the features.
         name: what to call the vectors in messages and tables.
         n_components: features of the non-negative version; by default four times the width, but 64 to 1,024.
         max_active: maximum number of them that are active per row; None for no limit.
@@ -71,6 +75,8 @@ def diagnose(
     count = 64 if n_components is None else n_components
     embedding = NonNegativeEmbedding(count, max_active, max_iter=max_iter, random_state=seed, verbose=progress)
     checked_config(embedding.get_params())
+    if isinstance(vectors, Features):
+        vectors, labels = vectors.codes, vectors.labels if labels is None else labels
     x = _checked_vectors(vectors, name)
     rows, features = x.shape
     y, notes = _checked_labels(labels, rows, name)
@@ -107,37 +113,39 @@ def examine(subject: str, labels: str | None = None, **settings: Any) -> Diagnos
         labels: a file with one label per row; by default the labels of the features or the run.
         **settings: as for `diagnose`.
     """
-    vectors, known = _open(subject)
+    vectors, known = _open(subject, labels), None
     if labels is not None:
         known = label_numbers(read_column(labels, vectors.shape[0], subject), labels)[0]
     return diagnose(vectors, known, name=Path(subject).name, **settings)
 
 
-def _open(subject: str) -> tuple[Any, Any]:
-    """Return vectors and their labels or None."""
+def _open(subject: str, labels: str | None) -> Any:
+    """Return features, or the vectors of a file without a column of labels that it holds."""
     kind = kind_of(subject)
     if kind == "vectors":
-        return open_vectors(subject), None
+        return open_vectors(subject, beside=(labels,))
     if kind == "trained run":
         model, config = load(subject), load_recipe(str(Path(subject) / "config.toml"))
         source = open_training_data(subject, None, config.data, lambda name: test_source(model, name))
         features = model.embed(source, media=False)
     else:
         features = open_features(subject)
-    return features.codes, None if features.labels is None else np.asarray(features.labels)
+    return features
 
 
 # Checks
 
 
 def _checked_vectors(vectors: Any, name: str) -> Any:
+    if isinstance(vectors, str | PathLike):
+        raise InputError(f"vectors is the path {vectors}, expected an array; to diagnose a file, use examine(path)")
     x: Any = canonical(sp.csr_array(vectors)) if sp.issparse(vectors) and vectors.ndim == 2 else np.asarray(vectors)
     if x.ndim != 2 or 0 in x.shape:
         raise InputError(f"{name} has shape {x.shape}, expected (rows, features)")
     if x.dtype.kind not in "fiub":
         raise InputError(f"{name} holds {x.dtype}, expected real numbers")
     if x.shape[0] < _MIN_ROWS:
-        raise InputError(f"{name} has {x.shape[0]} rows, expected at least {_MIN_ROWS}")
+        raise InputError(f"{name} has {counted(x.shape[0], 'row')}, expected at least {_MIN_ROWS}")
     return x
 
 
@@ -150,7 +158,7 @@ def _checked_labels(labels: Any, rows: int, name: str) -> tuple[Array | None, li
     y, names = label_numbers(labels, required=False)
     labelled = int((y >= 0).sum())
     if len(names) < 2 or labelled < 5 * len(names):
-        found = f"{len(names):,} {'class' if len(names) == 1 else 'classes'} on {labelled:,} rows"
+        found = f"{counted(len(names), 'class', 'classes')} on {counted(labelled, 'row')}"
         expected = "at least 2 classes with 5 rows each on average"
         return None, [Finding("note", f"The labels were ignored: they name {found}, expected {expected}.")]
     note = f"{rows - labelled:,} of {rows:,} rows have no label and are left out of all figures about classes."
@@ -276,7 +284,8 @@ def _convert(
     fitted = fitted[: max(_FEW_ROWS, 10 * _MAX_ENTRIES // features)]
     if choose_size:
         embedding.n_components = min(1024, max(64, 4 * features), len(fitted))
-    embedding.fit(dense(_float32(x[fitted])))
+    given = dense(_float32(x[fitted]))
+    embedding.fit(given[given.any(axis=1)])  # rows of zeros have no direction
     with console.status("comparing the vectors with their non-negative version"):
         return _compare(embedding, x, y, fitted, held_out)
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import Literal
 
+from nonneg.messages import counted
 from nonneg.studies._diagnosis import Conversion, Diagnosis, FeatureStatistics, Finding, Level
 
 _FEW_ROWS = 1_000
@@ -58,6 +59,10 @@ def _points(share: float | None) -> str:
     return f"{100 * (share or 0.0):z.1f}"
 
 
+def _all(number: int, what: str) -> str:
+    return f"The only {what} is" if number == 1 else f"All {counted(number, what)} are"
+
+
 def _change(to: Conversion) -> str:
     return f"{100 * (to.probe_difference or 0.0):+.1f} ± {_points(to.probe_error)} points"
 
@@ -78,7 +83,10 @@ def _about_rows(d: Diagnosis) -> Iterator[Finding]:
     if d.rows < _FEW_ROWS:
         yield Finding("note", f"With only {d.rows} rows all figures are imprecise; use {_FEW_ROWS:,} or more.")
     if d.empty:
-        sentence = f"{d.empty:,} of {d.rows:,} rows have no active feature, so they are similar to no other row."
+        verbs = ("has", "it is") if d.empty == 1 else ("have", "they are")
+        sentence = (
+            f"{d.empty:,} of {d.rows:,} rows {verbs[0]} no active feature, so {verbs[1]} similar to no other row."
+        )
         yield Finding("bad" if d.empty > 0.01 * d.rows else "note", sentence)
 
 
@@ -87,12 +95,14 @@ def _about_features(d: Diagnosis) -> Iterator[Finding]:
     is_sparse = d.conversion is None
     many_died = d.dead >= _MANY * d.features
     if d.dead:
-        sentence = f"{d.dead:,} of {d.features:,} features are dead: they are active on none of the {d.rows:,} rows."
+        which = f"{d.dead:,} of {counted(d.features, 'feature')}"
+        verb = "is dead: active" if d.dead == 1 else "are dead: they are active"
+        sentence = f"{which} {verb} on none of the {d.rows:,} rows."
         if d.rows * d.active < 20 * d.features:
             sentence += " With so few rows, some of them may be rare rather than dead."
         yield Finding("bad" if many_died else "note", sentence)
     elif is_sparse:
-        yield Finding("good", f"All {d.features:,} features are live.")
+        yield Finding("good", f"{_all(d.features, 'feature')} live.")
     if many_died and d.negative:
         yield Finding("note", "Dead columns can be dropped without changing any distance between rows.")
     elif many_died:
@@ -103,8 +113,9 @@ def _about_features(d: Diagnosis) -> Iterator[Finding]:
             " a smaller width.",
         )
     if d.dense:
-        which = f"{d.dense:,} of the {live:,}" if d.dense < live else f"All {live:,}"
-        sentence = f"{which} live features are active on more than half of the rows, so being active means little."
+        some = f"{d.dense:,} of the {live:,} live features {'is' if d.dense == 1 else 'are'}"
+        which = some if d.dense < live else _all(live, "live feature")
+        sentence = f"{which} active on more than half of the rows, so being active means little."
         yield Finding("bad" if is_sparse and d.dense > _MANY * live else "note", sentence)
 
 

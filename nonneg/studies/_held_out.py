@@ -13,6 +13,7 @@ from nonneg.errors import InputError
 from nonneg.evaluate import Probe, linear_probe
 from nonneg.features import Features
 from nonneg.labels import label_numbers
+from nonneg.messages import counted
 from nonneg.studies._peers import Array
 
 _MIN_ROWS = 50
@@ -36,7 +37,7 @@ def split_rows(vectors: Any, pairs: Any, labels: Any, train_rows: int | None, te
     """Return a random split, the same on every call. Only the rows of the two parts are read."""
     x = _matrix(vectors, "vectors")
     if len(x) < _MIN_ROWS:
-        raise InputError(f"vectors has {len(x)} rows, expected at least {_MIN_ROWS}")
+        raise InputError(f"vectors has {counted(len(x), 'row')}, expected at least {_MIN_ROWS}")
     y = None if pairs is None else _matrix(pairs, "pairs")
     if y is not None and y.shape != x.shape:
         raise InputError(f"pairs has shape {y.shape}, expected the shape of vectors, {x.shape}")
@@ -48,7 +49,8 @@ def split_rows(vectors: Any, pairs: Any, labels: Any, train_rows: int | None, te
         for name, rows, least in (("train", train, 2), ("test", test, 1)):
             seen = len(np.unique(classes[rows][classes[rows] >= 0]))
             if seen < least:
-                raise InputError(f"labels has {seen} classes on the {len(rows)} {name} rows, expected {least} or more")
+                found = f"labels has {counted(seen, 'class', 'classes')} on the {len(rows)} {name} rows"
+                raise InputError(f"{found}, expected {least} or more")
     to_fit = _unit_rows(x, train, "vectors")
     if have_one_direction(torch.from_numpy(to_fit)):
         raise InputError(f"vectors has the same direction on all {len(train)} train rows, expected different ones")

@@ -1,6 +1,7 @@
 """Arrays and columns in files of many formats, by path, or by path and name: `file.npz:title`, `news.csv:2`."""
 
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +10,19 @@ import pyarrow as pa
 
 from nonneg.durable import check_regular_file, read_errors_as_input_errors
 from nonneg.errors import InputError
-from nonneg.messages import one_line
+from nonneg.messages import counted, one_line
 from nonneg.tables._vectors import (
     as_floats,
     columnar_vectors,
+    list_columns,
     open_columnar,
-    vector_columns,
 )
 from nonneg.tables._written import csv_column, csv_vectors, open_csv, read_json_lines, read_lines
 
 _FORMATS = ".npy, .npz, .safetensors, .parquet, .arrow, .feather or .csv"
 _COLUMNAR = (".parquet", ".arrow", ".feather")
+_INDEX = "__index_level_0__"  # the column in which pandas writes row names to Parquet
+_SPARSE = {"format", "shape", "data"}  # arrays in every file of scipy.sparse.save_npz
 _ARRAY, _ZIP = b"\x93NUMPY", b"PK"  # the first bytes of .npy and .npz
 
 
@@ -36,16 +39,17 @@ def split_name(given: str) -> tuple[Path, str | None]:
     return Path(given), None
 
 
-def open_vectors(given: str, progress: bool = True, one: bool = False) -> Any:
+def open_vectors(given: str, progress: bool = True, one: bool = False, beside: Iterable[str | None] = ()) -> Any:
     """Open vectors `(rows, width)` in a file, memory-mapped if the format allows it.
 
     Args:
         given: the path of a .npy, .npz, .safetensors, .parquet, .arrow, .feather or .csv file. If it holds several
             arrays, tensors or columns of vectors, a colon and the name of one follow. Parquet and Arrow are copied once
-            to the cache folder, in a format that can be memory-mapped. All columns of a CSV file make up the vector,
-            except for `id` and a first column without a name.
+            to the cache folder, in a format that can be memory-mapped. If each column holds one number per row, as in
+            CSV files, all columns make up the vector, except for `id`, row numbers and those in `beside`.
         progress: report on a terminal when another process has to finish first.
         one: accept an array of one dimension as a single vector.
+        beside: what is read by `read_column` along with the vectors, such as `vectors.csv:label`; None is ignored.
 
     Raises:
         InputError: naming the file, what was found and what was expected.
@@ -54,11 +58,17 @@ def open_vectors(given: str, progress: bool = True, one: bool = False) -> Any:
     check_regular_file(path)
     kind = path.suffix.lower()
     if kind in _COLUMNAR:
-        columns = vector_columns(path)
-        vectors = columnar_vectors(path, columns[_chosen(path, name, columns, "column of vectors")], progress)
+        if columns := list_columns(path):
+            columns = [columns[_chosen(path, name, columns, "column of vectors")]]
+        else:
+            _check_no_name(path, name, "has no column of vectors and is read as a whole")
+            names = column_names(path)
+            columns = [names[i] for i in _parts_of_vectors(path, names, beside)]
+        vectors = columnar_vectors(path, columns, progress)
     elif kind == ".csv":
         _check_no_name(path, name, "is read as a whole")
-        vectors = as_floats(csv_vectors(open_csv(path)))
+        table = open_csv(path)
+        vectors = as_floats(csv_vectors(table, _parts_of_vectors(path, table.names, beside)))
     elif kind == ".safetensors":
         vectors = _tensor(path, name)
     elif kind in (".npy", ".npz"):
@@ -72,11 +82,12 @@ def open_vectors(given: str, progress: bool = True, one: bool = False) -> Any:
 
 
 def ids_within(given: str) -> str | None:
-    """The column `id` of a CSV file of vectors, for `read_column`; None if there is none."""
+    """The column `id` of a table with one number per column, for `read_column`; None if there is none."""
     path, _ = split_name(given)
-    if path.suffix.lower() != ".csv":
+    kind = path.suffix.lower()
+    if kind not in (".csv", *_COLUMNAR) or (kind in _COLUMNAR and list_columns(path)):
         return None
-    return next((f"{path}:{name}" for name in open_csv(path).names if name.lower() == "id"), None)
+    return next((f"{path}:{name}" for name in column_names(path) if _is_id(name)), None)
 
 
 def read_column(given: str, rows: int | None = None, beside: str = "the vectors", as_text: bool = False) -> Any:
@@ -96,15 +107,11 @@ def read_column(given: str, rows: int | None = None, beside: str = "the vectors"
         values = read_lines(path)
     elif kind in _COLUMNAR:
         file = open_columnar(path)
-        values = _as_values(given, file.read(file.schema.names[_chosen(path, name, file.schema.names, "column")]))
+        values = _as_values(given, file.read(file.schema.names[_position(path, name, file.schema.names)]))
     elif kind == ".csv":
         table = open_csv(path)
         header = f", where {table.first_line()}"
-        if name is None and table.has_index and len(table.names) == 2:
-            position = 1
-        else:
-            position = _chosen(path, name, list(table.names), "column")
-        values = _as_values(given, csv_column(table, position, as_text))
+        values = _as_values(given, csv_column(table, _position(path, name, table.names), as_text))
     elif kind == ".jsonl":
         rows_of_file, names = read_json_lines(path)
         key = names[_chosen(path, name, names, "column")]
@@ -118,7 +125,7 @@ def read_column(given: str, rows: int | None = None, beside: str = "the vectors"
             f"{path} has the suffix {path.suffix!r}, expected .txt, .csv, .jsonl, .npy, .npz or {', '.join(_COLUMNAR)}"
         )
     if rows is not None and len(values) != rows:
-        raise InputError(f"{given} has {len(values)} rows{header}, expected {rows}, as in {beside}")
+        raise InputError(f"{given} has {counted(len(values), 'row')}{header}, expected {rows}, as in {beside}")
     return _decoded(given, values)
 
 
@@ -131,6 +138,28 @@ def column_names(path: Path) -> list[str]:
     if kind == ".jsonl":
         return read_json_lines(path)[1]
     return list(open_columnar(path).schema.names) if kind in _COLUMNAR else []
+
+
+def _parts_of_vectors(path: Path, names: Sequence[str], beside: Iterable[str | None]) -> list[int]:
+    """The positions of the columns that make up the vectors of a table with one number per column."""
+    others = [split_name(other) for other in beside if other is not None]
+    known = {_position(path, name, names) for other, name in others if other.resolve() == path.resolve()}
+    known |= {i for i, name in enumerate(names) if _is_id(name) or name == _INDEX or (i == 0 and not name)}
+    if len(known) == len(names):
+        listed = ", ".join(filter(None, names))
+        raise InputError(f"{path} has no column of vectors besides {listed}, expected columns of numbers")
+    return [i for i in range(len(names)) if i not in known]
+
+
+def _is_id(name: str) -> bool:
+    return name.lower() == "id"
+
+
+def _position(path: Path, name: str | None, names: Sequence[str]) -> int:
+    """The position of the named column, or of the only one besides row numbers."""
+    if name is None and len(names) == 2 and not names[0]:
+        return 1
+    return _chosen(path, name, list(names), "column")
 
 
 def _as_values(given: str, column: Any) -> Any:
@@ -180,6 +209,8 @@ def _numpy(path: Path, name: str | None, dimensions: int) -> Any:
                 return np.load(path, mmap_mode="r", allow_pickle=False)
             # NumPy does not reliably close a damaged file that it has opened itself.
             with np.load(file, allow_pickle=False) as loaded:
+                if name is None and set(loaded.files) >= _SPARSE:
+                    raise InputError(f"{path} holds a SciPy sparse matrix, expected a dense array")
                 fitting = [key for key in loaded.files if loaded[key].ndim == dimensions] if name is None else []
                 there = loaded.files
                 return loaded[fitting[0] if len(fitting) == 1 else there[_chosen(path, name, there, "array")]]

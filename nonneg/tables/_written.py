@@ -13,6 +13,7 @@ import pyarrow.csv
 from nonneg.durable import MOST_BYTES, check_regular_file, read_bounded, read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.messages import one_line
+from nonneg.tables._vectors import number_columns
 
 csv.field_size_limit(2**31 - 1)  # texts may be long
 _BLOCK = 2**26  # bytes of the longest row that can be read
@@ -166,19 +167,9 @@ def csv_column(table: Csv, position: int, as_text: bool) -> Any:
     return column
 
 
-def csv_vectors(table: Csv) -> Any:
-    """Read all columns but the index and `id` as an array `(rows, width)`."""
-    read, path = _read(table), table.path
+def csv_vectors(table: Csv, kept: list[int]) -> Any:
+    """Read the columns at these positions as an array `(rows, width)`."""
+    read = _read(table)
     if not read.num_rows:
-        raise _without_rows(path)
-    kept = [i for i, name in enumerate(table.names) if name.lower() != "id" and not (table.has_index and i == 0)]
-    for i in kept:
-        name, column = table.names[i], read.column(i)
-        if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
-            raise InputError(f"{path}, column {name}, holds {column.type}, expected numbers in all columns but id")
-        if column.null_count:
-            row = int(np.flatnonzero(column.is_null().to_numpy())[0])
-            raise InputError(f"{path}, column {name}, is empty in row {row}, expected a number")
-    if not kept:
-        raise InputError(f"{path} has only the columns {', '.join(table.names)}, expected columns of numbers")
-    return np.column_stack([read.column(i).to_numpy() for i in kept])
+        raise _without_rows(table.path)
+    return number_columns(read.select(kept), [table.names[i] for i in kept], str(table.path))

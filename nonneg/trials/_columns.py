@@ -2,20 +2,23 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from os import fspath
+from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
 from nonneg.errors import InputError
 from nonneg.evaluate import Subject, is_vector_file, split_features
-from nonneg.features import Features
+from nonneg.features import Features, check_features
+from nonneg.messages import counted
 from nonneg.trials._subject import is_run, open_subject
+from nonneg.validation import check_type
 
 
 def open_columns(
-    subjects: Sequence[Features | str | Path],
-    train: Sequence[Features | str | Path],
-    labels: str | None,
-    train_labels: str | None,
+    subjects: Sequence[Any],
+    train: Any,
+    labels: str | Path | None,
+    train_labels: str | Path | None,
     data: str | None,
     names: Sequence[str],
 ) -> dict[str, Iterable[Subject]]:
@@ -24,15 +27,19 @@ def open_columns(
     Args:
         subjects, train, labels, train_labels, data, names: as for `measure`.
     """
+    subjects = [each for given in subjects for each in _opened_or_paths("subject", given)]
     if not subjects:
         raise InputError("no subject is given, expected a run, features or a file of vectors to measure")
-    subjects, train = (
-        [each if isinstance(each, Features) else fspath(each) for each in given] for given in (subjects, train)
-    )
+    train, names = _opened_or_paths("train", train), as_list(names)
+    for name, path in (("labels", labels), ("train_labels", train_labels)):
+        check_type(name, path, str | PathLike | None, "the path of a file with one label per row")
+    labels, train_labels = (None if path is None else fspath(path) for path in (labels, train_labels))
     for name, given in (("train", train), ("names", names)):
         if given and len(given) != len(subjects):
-            raise InputError(f"{name} has {len(given)} entries, expected {len(subjects)}, one per subject")
-    names = list(names) or _short_names(subjects)
+            raise InputError(
+                f"{name} has {counted(len(given), 'entry', 'entries')}, expected {len(subjects)}, one per subject"
+            )
+    names = names or _short_names(subjects)
     if len(set(names)) < len(names):
         raise InputError(f"names is {list(names)}, expected a different name for each subject")
     paths = [path for each in subjects if isinstance(each, str) for path in _paths(each)]
@@ -45,6 +52,19 @@ def open_columns(
     if not any(map(is_run, paths)):
         columns = list(_in_one_layer([tuple(column) for column in columns]))
     return dict(zip(names, columns, strict=True))
+
+
+def as_list(given: Any) -> list[Any]:
+    """Return several things as a list; a single one, such as a string or `Features`, is a list of one."""
+    is_one = not isinstance(given, Iterable) or isinstance(given, str) or hasattr(given, "shape")
+    return [given] if is_one else list(given)
+
+
+def _opened_or_paths(name: str, given: Any) -> list[Features | str]:
+    several = as_list(given)
+    for each in several:
+        check_features(each, name, paths=True)
+    return [each if isinstance(each, Features) else fspath(each) for each in several]
 
 
 def _opened(

@@ -12,7 +12,7 @@ from nonneg.errors import InputError
 from nonneg.evaluate import Measured, Measurement, Subject, measure_features
 from nonneg.features import Features
 from nonneg.progress import progress_bar
-from nonneg.trials._columns import open_columns
+from nonneg.trials._columns import as_list, open_columns
 from nonneg.trials._parts import run_parts, shifted, transfer
 from nonneg.trials._subject import TrainedSubject
 
@@ -24,10 +24,10 @@ PARTS = (*evaluate.PARTS, *run_parts(_PROBE_EPOCHS, _FINE_TUNE_EPOCHS))
 
 
 def measure(
-    *subjects: Features | str | Path,
+    *subjects: Features | str | Path | Sequence[Features | str | Path],
     train: Sequence[Features | str | Path] = (),
-    labels: str | None = None,
-    train_labels: str | None = None,
+    labels: str | Path | None = None,
+    train_labels: str | Path | None = None,
     data: str | None = None,
     parts: Iterable[str] = USUAL_PARTS,
     transfer_to: Sequence[str] = (),
@@ -43,8 +43,8 @@ def measure(
     evaluated on the test split; for features, 80% of the labelled rows are for fitting unless `train` is given.
 
     Args:
-        subjects: `Features`, or paths: a trained run, a features folder, a file of vectors. Runs of different seeds
-            share a column if their paths are joined by commas: `"runs/a-0,runs/a-1"`.
+        subjects: `Features`, or paths: a trained run, a features folder, a file of vectors; or lists of them. Runs of
+            different seeds share a column if their paths are joined by commas: `"runs/a-0,runs/a-1"`.
         train: what to fit probes on, one per subject; for features only.
         labels, train_labels: files with one label per row, if subjects or `train` are files of vectors.
         data: samples to measure runs on instead of those they were trained on.
@@ -63,7 +63,7 @@ def measure(
         >>> found.values("features", ("probe", "projector")), found.values("features", ("sparsity", "projector"))
         ([1.0], [0.5])
     """
-    settings = checked_parts(parts), transfer_to, shifted_to, probe_epochs, fine_tune_epochs
+    settings = checked_parts(parts), as_list(transfer_to), as_list(shifted_to), probe_epochs, fine_tune_epochs
     opening = open_columns(subjects, train, labels, train_labels, data, names)
     columns: dict[str, tuple[Measured, ...]] = {}
     with progress_bar(progress) as bar:
@@ -124,8 +124,8 @@ def measure_subject(
 
 
 def checked_parts(parts: Iterable[str]) -> list[str]:
-    """Return the parts without repetitions; an unknown one is an error."""
-    asked = list(dict.fromkeys(parts))
+    """Return the parts without repetitions; an unknown one is an error, and a string is one part."""
+    asked = list(dict.fromkeys(as_list(parts)))
     if unknown := [part for part in asked if part not in PARTS]:
         raise InputError(f"parts has {unknown[0]!r}, expected some of {', '.join(PARTS)}")
     return asked

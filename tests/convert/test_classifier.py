@@ -1,6 +1,7 @@
 """The glass-box classifier: scores that are sums, and edits of its weights."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -262,8 +263,11 @@ def test_on_fits_only_the_head(clusters):
     classifier = NonNegativeClassifier.on(embedding, X, kinds)
     assert classifier.score(X, kinds) > 0.95 and (classifier.coef_ >= 0).all()
     assert (embedding.transform(X) != before).nnz == 0
-    with pytest.raises(ValueError, match="y has 1 classes"):
-        NonNegativeClassifier.on(embedding, X, np.zeros(300, int))
+    for fit in (NonNegativeClassifier(embedding).fit, partial(NonNegativeClassifier.on, embedding)):
+        with pytest.raises(ValueError, match="y has 1 class, expected two or more"):
+            fit(X, np.zeros(300, int))
+    with pytest.raises(ValueError, match="x contains only zeros"):
+        classifier.explain(np.zeros(24))
     with pytest.raises(ValueError, match="X has 300 samples and y 299 labels"):
         NonNegativeClassifier.on(embedding, X, kinds[:-1])
     with pytest.raises(ValueError, match="C is -1"):

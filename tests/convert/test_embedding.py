@@ -119,6 +119,27 @@ def test_rows_with_the_same_direction_are_rejected(X):
             NonNegativeEmbedding(**SMALL).fit(given)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy])
+def test_rows_of_zeros_cause_a_warning_and_have_empty_codes(kind, clusters):
+    X = clusters[0].copy()
+    embedding = NonNegativeEmbedding(**SMALL | {"max_iter": 2}).fit(X)
+    X[[5, 9]] = 0
+    codes = embedding.transform(kind(X))
+    assert codes[[5, 9]].nnz == 0 and (np.diff(codes.indptr) > 0).sum() == 298
+    with pytest.warns(UserWarning, match=r"2 rows of X \(the first is row 5\) contain only zeros"):
+        embedding.fit(kind(X))
+    with pytest.warns(UserWarning, match="2 rows of pairs"):
+        embedding.fit(clusters[0], pairs=kind(X))
+
+
+def test_neighbours_need_two_rows(clusters):
+    X = clusters[0]
+    embedding = NonNegativeEmbedding(**SMALL | {"max_iter": 2}).fit(X)
+    with pytest.raises(InputError, match="1 row, expected at least two"):
+        embedding.score(X[:1])
+    assert 0 <= embedding.score(X[:2]) <= 1
+
+
 def test_two_directions_are_enough():
     X = np.arange(-20.0, 21)[:, None][np.arange(41) != 20]
     embedding = NonNegativeEmbedding(**SMALL | {"max_iter": 5}).fit(X)
@@ -331,9 +352,10 @@ def test_a_report_on_very_many_rows_reads_only_rows_that_exist():
 def test_a_column_of_vectors_of_pandas_or_polars_is_fitted_like_an_array(clusters):
     rows = [list(map(float, row)) for row in clusters[0]]
     expected = NonNegativeEmbedding(**SMALL | {"max_iter": 2}).fit_transform(clusters[0].astype(np.float64)).toarray()
-    columns = [pd.Series(rows), pd.Series([np.array(row) for row in rows])]
+    columns = [pd.Series(rows), pd.Series([np.array(row) for row in rows]), pd.DataFrame({"v": rows})]
     if importlib.util.find_spec("polars"):
-        columns.append(importlib.import_module("polars").Series(rows))
+        polars = importlib.import_module("polars")
+        columns += [polars.Series(rows), polars.DataFrame({"v": rows})]
     for column in columns:
         np.testing.assert_array_equal(
             NonNegativeEmbedding(**SMALL | {"max_iter": 2}).fit_transform(column).toarray(), expected

@@ -51,6 +51,8 @@ def test_wrong_shapes_and_parameters_are_named(modalities):
     pair = NonNegativePair(**SMALL | {"max_iter": 1}).fit(A, B)
     with pytest.raises(ValueError, match=r"A .*30 numbers, expected 20"):
         pair.transform_a(B)
+    with pytest.raises(ValueError, match=r"^B: all 500 rows have the same direction"):
+        NonNegativePair(**SMALL | {"max_iter": 1}).fit(A, np.ones_like(B))
     with pytest.raises(ValueError, match="max_iter is 0"):
         NonNegativePair(max_iter=0).fit(A, B)
 

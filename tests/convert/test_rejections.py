@@ -122,6 +122,30 @@ def test_an_interruption_after_the_fit_keeps_the_earlier_features_and_the_run_re
     assert (here / "runs/x/model/config.json").is_file()
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_stopped_run_says_how_to_resume_and_what_the_folder_holds(overwrite, nonneg, here, monkeypatch):
+    def interrupt(self, *batch):
+        raise KeyboardInterrupt
+
+    options = ["--out", "runs/new", *OPTIONS, *(["--overwrite"] if overwrite else [])]
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.optim.Adam, "step", interrupt)
+        code, error = nonneg("convert", "d.npy", *options)
+    without = ", without --overwrite," if overwrite else ""
+    assert (code, error) == (130, f"nonneg: stopped; run the same command again{without} to resume\n")
+    for command in (["explore"], ["doctor"], ["verify"], ["search", "--like", "1"]):
+        code, error = nonneg(command[0], "runs/new", *command[1:])
+        assert code == 2 and "runs/new is an unfinished run of nonneg convert" in error
+    assert nonneg("convert", "d.npy", *options)[0] == 0
+
+
+def test_the_next_command_can_be_pasted_and_the_compared_neighbours_are_counted(command, here):
+    np.save("three.npy", np.load("d.npy")[:3])
+    code, printed, _ = command("convert", "three.npy", "--out", "runs/my news", *OPTIONS)
+    assert code == 0 and "Next: nonneg explore 'runs/my news'\n" in printed
+    assert "of the 2 nearest neighbours kept" in printed
+
+
 def test_a_resumed_run_does_not_replace_features_of_another_run(here):
     def convert(kind):
         convert_file("d.npy", here / "runs/y", embedding=kind(**SMALL), progress=False)

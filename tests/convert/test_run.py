@@ -220,6 +220,19 @@ def test_the_id_column_of_a_csv_file_is_used_unless_ids_are_given(files, cluster
     assert open_inputs(f"{files}/v.csv", ids=f"{files}/own.txt").ids[:2] == ["0", "1"]
 
 
+def test_labels_ids_and_texts_in_the_file_of_the_vectors_are_no_part_of_them(files, clusters):
+    X, kinds = clusters
+    rows = [f"s{i},{kinds[i]},{','.join(map(str, row))},text {i}" for i, row in enumerate(X)]
+    (files / "v.csv").write_text("\n".join(["key,label," + ",".join(f"x{i}" for i in range(24)) + ",text", *rows]))
+    where = {
+        name: f"{files}/v.csv:{column}" for name, column in (("labels", "label"), ("ids", "key"), ("texts", "text"))
+    }
+    made = convert_file(f"{files}/v.csv", files / "run", embedding=small(), progress=False, **where)
+    features = Features.load(made.features)
+    assert made.embedding.n_features_in_ == 24
+    assert features.labels.tolist() == kinds.tolist() and features.id(3) == "s3" and features.text(3) == "text 3"
+
+
 @pytest.mark.parametrize(
     ("named", "order"),
     [
@@ -337,6 +350,24 @@ def test_a_conversion_is_not_loaded_as_a_trained_run(files):
 
 
 def test_label_names_must_match_the_labels(files):
-    for given in (("a",), ("a",) * 99):
+    for given in (("a",), ("a",) * 99, ("0", "1")):
         with pytest.raises(InputError, match="label_names"):
             convert_file(f"{files}/v.npz:x", files / "run", labels=f"{files}/v.npz:kind", label_names=given)
+
+
+@pytest.mark.parametrize(
+    ("names", "known", "warning"),
+    [
+        (["k5", "k4", "k3", "k2", "k1", "k0"], ["k0", "k1", "k2", "k3", "k4", "k5"], ""),
+        (["k1", *"bcdef"], ["k1", *"bcdef"], "k0 → k1, k1 → b, k2 → c"),
+    ],
+)
+def test_labels_that_are_words_keep_their_names_or_are_renamed_openly(names, known, warning, files, clusters, capsys):
+    where = f"{files}/ids.csv:kind"
+    made = convert_file(
+        f"{files}/v.npz:x", files / "run", labels=where, label_names=names, embedding=small(), progress=False
+    )
+    features = Features.load(made.features)
+    assert list(features.label_names) == known and features.labels.tolist() == clusters[1].tolist()
+    printed = capsys.readouterr().err
+    assert warning in printed and bool(printed) == bool(warning)

@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -86,7 +87,8 @@ def test_duplicate_and_zero_entries_of_a_sparse_matrix_are_merged():
         ({"codes": np.ones((2, 2), int)}, "codes .*int64.*float16"),
         ({"codes": np.ones(3, np.float32)}, r"codes .*\(3,\).*\(samples, features\)"),
         ({"codes": np.ones((0, 3), np.float32)}, r"codes .*\(0, 3\)"),
-        ({"codes": np.array([[np.nan]], np.float32)}, "codes .*NaN"),
+        ({"codes": np.array([[np.nan]], np.float32)}, r"codes .*NaN .*1 row \(0\)"),
+        ({"codes": sp.csr_array([[1.0], [np.inf], [0], [np.nan]])}, r"codes .*infinite .*2 rows \(1, 3\)"),
         ({"codes": out_of_bounds()}, "codes .*sparse matrix"),
         ({"ids": ["a"]}, "ids: 1 .*2"),
         ({"ids": ["a", "a"]}, "ids: .*the same"),
@@ -94,7 +96,8 @@ def test_duplicate_and_zero_entries_of_a_sparse_matrix_are_merged():
         ({"ids": ["a", None]}, "ids: .*missing"),
         ({"ids": ["a", "\ud800"]}, "ids: .*not valid Unicode"),
         ({"labels": [0, 1, 2]}, r"labels .*\(3,\).*2 integers"),
-        ({"labels": [0.5, 1.0]}, "labels .*float64.*2 integers"),
+        ({"labels": [0.5, 1.0]}, r"labels holds the number 0\.5"),
+        ({"labels": ["a", "b"], "label_names": ["a", "b"]}, "labels .*2 integers"),
         ({"labels": [0, 1], "label_names": ["only one"]}, "labels .*1, expected -1 to 0"),
         ({"labels": [0, 2**31]}, "labels .*2147483648, expected -1 to 2147483647"),
         ({"ids": "ab"}, "ids: a string"),
@@ -130,6 +133,29 @@ def test_active_means_the_same_as_in_the_metrics(features):
     support = class_consistency(features.codes, features.labels).support
     assert [features.feature(j).active for j in range(features.shape[1])] == support.tolist()
     assert features.active.tolist() == support.tolist()
+
+
+@pytest.mark.parametrize(
+    ("labels", "numbers", "names"),
+    [
+        (np.array(["World", "Sports", "World"]), [1, 0, 1], ("Sports", "World")),
+        (["World", None, ""], [0, -1, -1], ("World",)),
+        (np.array([np.nan, 3.0, 9.0]), [-1, 0, 1], ("3", "9")),
+        ([None, float("nan"), None], [-1, -1, -1], ()),
+        (pd.Series(["b", "a", "b"]), [1, 0, 1], ("a", "b")),
+        ([4, 2, -7], [4, 2, -1], ()),
+    ],
+)
+def test_words_are_numbered_and_name_their_numbers(labels, numbers, names, tmp_path):
+    features = Features(np.eye(3), labels=labels)
+    assert features.labels.tolist() == numbers and features.label_names == names
+    again = Features.load(features.save(tmp_path / "x.features"))
+    assert again.labels.tolist() == numbers and again.label_names == names
+
+
+def test_a_feature_that_is_not_a_number_is_an_error(features):
+    with pytest.raises(InputError, match="feature is 'wheels', expected a number from 0 to"):
+        features.feature("wheels")
 
 
 def test_unlabelled_samples_do_not_count_as_a_class():

@@ -54,6 +54,12 @@ def test_a_vector_gets_the_same_code_as_its_row_in_the_features(converted):
         np.testing.assert_allclose(encoder.codes(vector).toarray()[0], features.codes[[7]].toarray()[0], atol=1e-6)
 
 
+def test_a_vector_of_zeros_is_an_error(converted, tmp_path):
+    np.save(tmp_path / "zeros.npy", np.zeros(24))
+    with pytest.raises(InputError, match=r"zeros\.npy contains only zeros"):
+        search_folder(converted / "run.features", Query(vector=str(tmp_path / "zeros.npy")))
+
+
 def test_the_run_beside_the_features_is_the_default(converted):
     hits = search_folder(converted / "run.features", Query(vector=str(converted / "one.npy"), k=3))
     assert hits[0].id == "7" and hits[0].score == pytest.approx(1, abs=1e-5)
@@ -153,6 +159,15 @@ def test_an_input_of_another_kind_than_the_run_takes_is_an_error(trained, conver
     query = Query(vector=str(converted / "one.npy"))
     with pytest.raises(InputError, match=r"vector is given, but .*run encodes a new image"):
         search_folder(trained / "digits-projector.features", query, run=str(trained / "run"))
+
+
+def test_a_recorded_sentence_model_that_is_missing_is_named(converted, tmp_path):
+    codes = Features.load(converted / "run.features").codes
+    for model, why in (("nobody/none", "not on this machine; .*nobody/none to download it"), (str(tmp_path), "folder")):
+        features = Features(codes, provenance={"sentence_model": model})
+        found = f"the features record the sentence model {re.escape(model)}, .*{why}"
+        with pytest.raises(InputError, match=found):
+            find(features, Query(text="moon"), run=str(converted / "run"))
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,14 @@ def test_search_prints_a_table(nonneg):
     assert "| id | label | score | because of | text |" in output and "wheels" in output
 
 
+def test_a_search_without_hits_says_so(nonneg):
+    everything = [word for feature in range(60) for word in ("--without", str(feature))]
+    for form in ([], ["--json"]):
+        code, _, error = nonneg("search", "x.features", "--like", "s4", *everything, *form)
+        assert code == 0 and error.startswith("No sample was found")
+    assert not nonneg("search", "x.features", "--like", "s4")[2]
+
+
 def test_a_saved_query_runs_again(nonneg, tmp_path):
     _, first, _ = nonneg("search", "x.features", "--like", "s4", "--minus", "s9", "--save", "q.json", "--json")
     assert Query.load(tmp_path / "q.json") == Query(like=("s4",), minus=("s9",))
@@ -109,6 +117,7 @@ def test_the_ranking_is_stored_in_the_index(nonneg, tmp_path):
         (["search", "x.features", "--feature", "sails:2"], "feature 'sails'"),
         (["search", "x.features", "--feature", "99"], "feature is 99"),
         (["search", "x.features", "--feature", "1:-2"], "feature 1 has the weight -2.0"),
+        (["search", "x.features", "--feature", "1:nan"], "feature 1 has the weight nan, expected a finite number"),
         (["search", "x.features"], "the query is empty"),
         (["search", "x.features", "--like", "s1", "--index", "none"], "none does not hold an index"),
         (

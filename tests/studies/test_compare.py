@@ -128,7 +128,7 @@ def test_comparison_is_shown_as_markdown_json_and_a_rich_table(compared):
         ({"train_rows": 299}, "train_rows is 299.*10 to 290"),
         ({"train_rows": 200, "test_rows": 200}, "train_rows is 200 and test_rows is 200.*300"),
         ({"pairs": np.ones((3, 3))}, r"pairs has shape \(3, 3\).*\(300, 16\)"),
-        ({"labels": np.zeros(300, int)}, "labels has 1 classes on the 240 train rows"),
+        ({"labels": np.zeros(300, int)}, "labels has 1 class on the 240 train rows"),
         ({"labels": np.zeros(299)}, r"labels has shape \(299,\)"),
         ({"labels": np.full(300, 0.5)}, "labels.*0.5"),
     ],

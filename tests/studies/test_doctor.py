@@ -121,7 +121,7 @@ def test_many_dead_features_are_bad_and_advice_is_given():
 def test_few_dead_features_are_a_note_without_advice():
     z, labels = codes(dead=1)
     found = diagnose(z, labels, **QUICK)
-    assert "1 of 25 features are dead" in sentences(found, "note")
+    assert "1 of 25 features is dead" in sentences(found, "note")
     assert "rep_relu" not in sentences(found)
     assert "dead" not in found.verdict
 

@@ -88,11 +88,28 @@ def with_nan(*rows):
     return vectors
 
 
+def test_single_features_and_rows_are_described_in_the_singular():
+    z = np.zeros((200, 3))
+    z[1:, 0] = np.random.default_rng(0).random(199) + 1
+    z[30, 1] = 1
+    told = " ".join(finding.sentence for finding in diagnose(z, **QUICK).findings)
+    assert "1 of 3 features is dead: active on none of the 200 rows" in told
+    assert "1 of the 2 live features is active on more than half of the rows" in told
+    assert "1 of 200 rows has no active feature, so it is similar to no other row" in told
+
+
+def test_rows_of_zeros_are_left_out_of_the_conversion_without_a_warning():
+    z = clusters(rows=200)[0].copy()
+    z[5] = 0
+    assert diagnose(z, **QUICK).empty == 1
+
+
 @pytest.mark.parametrize(
     ("vectors", "options", "message"),
     [
         (np.ones(300), {}, r"vectors has shape \(300,\)"),
         (clusters(rows=99)[0], {}, "vectors has 99 rows.*100"),
+        (clusters(rows=99)[0][:1], {}, "vectors has 1 row,.*100"),
         (with_nan(17), {}, r"in 1 of 200 rows \(17\)"),
         (with_nan(3, 50, 60, 199), {}, r"in 4 of 200 rows \(3, 50, 60, …\)"),
         (1e300 * clusters(rows=200)[0], {}, "too large for float32 in 200 of 200 rows"),

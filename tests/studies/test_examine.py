@@ -4,7 +4,7 @@ import json
 import numpy as np
 import pytest
 
-from nonneg import Features, InputError, train
+from nonneg import Features, InputError, measure, train
 from nonneg.studies import examine
 from nonneg.training import load_recipe
 
@@ -31,6 +31,17 @@ def test_files_features_folders_and_runs_are_examined(vectors):
     assert of_features.given == of_file.given and of_features.classes == 4
     (folder / "x").mkdir()  # a run folder with features next to it
     assert examine(f"{folder}/x", **QUICK).given == of_file.given
+
+
+def test_labels_in_the_file_of_the_vectors_are_no_part_of_them(vectors):
+    folder, X, kinds = vectors
+    rows = [",".join(map(str, [*row, kind])) for row, kind in zip(X, kinds, strict=True)]
+    (folder / "v.csv").write_text("\n".join([",".join(map(str, range(12))) + ",label", *rows]))
+    assert examine(f"{folder}/v.csv", f"{folder}/v.csv:label", **QUICK).features == 12
+    found = measure(f"{folder}/v.csv", labels=f"{folder}/v.csv:label", parts=["structure"], progress=False)
+    same = measure(Features(X, labels=kinds), parts=["structure"], progress=False)
+    wanted = ("sparsity", "projector")
+    assert found.values("v.csv", wanted) == same.values("features", wanted)
 
 
 def test_the_test_samples_of_a_trained_run_are_embedded(tmp_path):

@@ -7,10 +7,12 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 import torch
 from safetensors.torch import save_file
 
@@ -63,6 +65,35 @@ def test_vectors_are_read_from_every_format(kind, tmp_path):
         np.testing.assert_allclose(open_vectors(f"{path}:vectors"), X, rtol=1e-6)
         with pytest.raises(InputError, match=r"v\..*'nothing'"):
             open_vectors(f"{path}:nothing")
+
+
+def as_table(kind, path, columns):
+    if kind == "csv":
+        rows = zip(*columns.values(), strict=True)
+        path.write_text("\n".join(",".join(map(str, row)) for row in [columns, *rows]))
+    elif kind == "parquet":
+        pq.write_table(pa.table(columns), path, row_group_size=6)
+    else:
+        feather.write_feather(pa.table(columns), path, chunksize=6)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "feather"])
+def test_columns_that_are_read_beside_the_vectors_are_no_part_of_them(kind, tmp_path):
+    path = tmp_path / f"v.{kind}"
+    columns = {"a": X[:, 0], "label": np.arange(20), "b": X[:, 1], "text": list(map(str, "abcdefghijklmnopqrst"))}
+    as_table(kind, path, {"id": [f"n{i}" for i in range(20)], **columns})
+    read = open_vectors(str(path), beside=[f"{path}:label", None, f"{path}:4", "other.csv:a"])
+    np.testing.assert_allclose(read, X[:, :2], rtol=1e-6)
+    assert ids_within(str(path)) == f"{path}:id"
+    with pytest.raises(InputError, match="column text, holds string"):
+        open_vectors(str(path), beside=[f"{path}:label"])
+
+
+def test_numbers_in_columns_of_parquet_are_read_as_those_of_csv(tmp_path):
+    pd.DataFrame(X, index=np.arange(20)[::-1], columns=list("abc")).to_parquet(tmp_path / "v.parquet")
+    np.testing.assert_array_equal(open_vectors(f"{tmp_path}/v.parquet"), X)
+    with pytest.raises(InputError, match=r"v\.parquet .*without the name 'a'"):
+        open_vectors(f"{tmp_path}/v.parquet:a")
 
 
 def test_large_formats_are_memory_mapped(tmp_path):
@@ -126,10 +157,16 @@ def test_unusable_files_are_named_with_the_reason(tmp_path):
     assert "column b, holds string" in error_of(tmp_path / "words.csv")
     (tmp_path / "gaps.csv").write_text("a,b\n1,2\n3,\n")
     assert "column b, is empty in row 1" in error_of(tmp_path / "gaps.csv")
-    pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "no.parquet")
-    assert "no.parquet has no column of vectors" in error_of(tmp_path / "no.parquet")
+    pq.write_table(pa.table({"a": [1, 2], "b": ["x", "y"]}), tmp_path / "no.parquet")
+    assert "no.parquet, column b, holds string" in error_of(tmp_path / "no.parquet")
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "ids.parquet")
+    assert "ids.parquet has no column of vectors besides id" in error_of(tmp_path / "ids.parquet")
+    sp.save_npz(tmp_path / "sparse.npz", sp.csr_array(X))
+    assert "sparse.npz holds a SciPy sparse matrix, expected a dense array" in error_of(tmp_path / "sparse.npz")
     pq.write_table(pa.table({"v": [[1.0, 2.0], [3.0]]}), tmp_path / "ragged.parquet")
-    assert "row 1, has 1 numbers, expected 2" in error_of(tmp_path / "ragged.parquet")
+    assert "row 1, has 1 number, expected 2" in error_of(tmp_path / "ragged.parquet")
+    pq.write_table(pa.table({"v": [[1.0], [2.0], [3.0], None]}), tmp_path / "gap.parquet", row_group_size=2)
+    assert "gap.parquet, row 3, is missing" in error_of(tmp_path / "gap.parquet")
     (tmp_path / "empty.csv").write_text("")
     assert "empty.csv is empty" in error_of(tmp_path / "empty.csv")
     for header in ("a,b", "a,b\n", "a"):
@@ -144,6 +181,8 @@ def test_unusable_files_are_named_with_the_reason(tmp_path):
 def test_arrow_columns_with_missing_values_are_rejected():
     with pytest.raises(InputError, match="row 1, is missing"):
         arrow_vectors(pa.array([[1.0], None]))
+    with pytest.raises(InputError, match="row 2, is missing"):
+        arrow_vectors(pa.chunked_array([[[1.0], [2.0]], [None, [1.0]]]))
     with pytest.raises(InputError, match="missing numbers"):
         arrow_vectors(pa.array([[1.0], [None]]))
     with pytest.raises(InputError, match="expected lists of numbers"):
@@ -235,7 +274,7 @@ def test_as_text_keeps_values_as_written(tmp_path):
 
 def test_a_wrong_number_of_rows_explains_how_the_first_line_was_read(tmp_path):
     (tmp_path / "c.csv").write_text("cat\ndog\n")
-    with pytest.raises(InputError, match=r"c\.csv has 1 rows, where line 1 \('cat'\) .*the header, expected 2"):
+    with pytest.raises(InputError, match=r"c\.csv has 1 row, where line 1 \('cat'\) .*the header, expected 2"):
         read_column(f"{tmp_path}/c.csv", 2)
     (tmp_path / "c.csv").write_text("0\n1\n2\n")
     with pytest.raises(InputError, match=r"c\.csv has 3 rows, where line 1 \('0'\) .*values"):

@@ -85,7 +85,10 @@ def test_classes_too_small_for_a_probe_leave_the_other_parts():
     keys = {key for key, _ in found.rows}
     assert {"class_consistency", "precision_at_10"} <= keys and not keys & {"probe", "neighbours"}
     (note,) = found.columns["features"][0].notes
-    assert "2 classes" in note and note.endswith(": probe")
+    assert "only 1 class with two or more labelled samples (2 such classes are needed)" in note and note.endswith(
+        ": probe"
+    )
+    assert found.markdown().count("labelled samples") == 1
 
 
 def test_features_of_different_layers_share_the_rows_of_the_table(tmp_path):
@@ -233,7 +236,7 @@ def test_nan_is_a_dash_in_tables_and_null_in_json():
     [
         (lambda f: measure(), "no subject is given"),
         (lambda f: measure(f, parts=["taste"]), "parts has 'taste', expected some of structure, probe"),
-        (lambda f: measure(f, f, names=["a"]), "names has 1 entries, expected 2"),
+        (lambda f: measure(f, f, names=["a"]), "names has 1 entry, expected 2"),
         (lambda f: measure(f, f, names=["a", "a"]), "names is ['a', 'a']"),
         (lambda f: measure(f, train=[Features(np.ones((9, 2), np.float32))]), "has 2 features and features 8"),
         (lambda f: measure(Features(f.codes), parts=["probe"], progress=False), "nothing could be measured"),
@@ -242,7 +245,7 @@ def test_nan_is_a_dash_in_tables_and_null_in_json():
         (lambda f: measure(f, train_labels="y.npy"), "train_labels is y.npy"),
         (
             lambda f: measure(Features(np.ones((4, 2), np.float32), labels=[0, 1, 1, 1]), parts=["probe"]),
-            "4 labelled samples in 2 classes",
+            "only 4 labelled samples (10 are needed)",
         ),
     ],
 )

@@ -227,7 +227,7 @@ def measure_features(
                 raise
             notes.append(f"{name} could not be measured: {error}")
     if without_probe:
-        notes.append(f"not measured, because no probe can be fitted: {', '.join(without_probe)}")
+        notes.append(f"not measured, because no probe can be fitted ({subject.missing}): {', '.join(without_probe)}")
     return Measured(subject.path, subject.seed, _protocol(subject, parts), figures, subject.samples, tuple(notes))
 
 

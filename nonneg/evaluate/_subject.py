@@ -30,12 +30,13 @@ class Subject:
         seed: the seed of its training, or None.
         whole: layer to the features whose structure is measured.
         train, test: layer to the features that probes are fitted on and evaluated on; empty if there are no labels.
-        protocol: how `train` and `test` were made, or what is missing.
+        protocol: how `train` and `test` were made; empty if they are.
         samples: a digest of the ids and labels of `whole`, in order; subjects with the same digest can be compared
             sample by sample.
         factors: the generating factors of the samples of `whole`, if they are known.
         split: the part of a published division of each sample of `train` and then of `test`: 0 for train, 1 for
             validation, 2 for test, -1 for none; None if there is no such division.
+        missing: why no probe can be fitted, if `train` is empty.
     """
 
     path: str
@@ -47,6 +48,7 @@ class Subject:
     samples: str
     factors: Mapping[str, Any] = field(default_factory=dict)
     split: Rows | None = None
+    missing: str = ""
 
 
 def split_features(
@@ -63,7 +65,7 @@ def split_features(
     layer, samples = features.layer, sample_digest(features)
     whole = {layer: features}
     if features.labels is None or not is_labelled(features.labels).any():
-        return Subject(path, None, whole, {}, {}, "no labels", samples)
+        return Subject(path, None, whole, {}, {}, "", samples, missing="no labels")
     if train is not None:
         if train.shape[1] != features.shape[1]:
             found = f"{train_path} has {train.shape[1]} features and {path} {features.shape[1]}"
@@ -77,7 +79,7 @@ def split_features(
         few = f"only {counted(len(rows), 'labelled sample')} ({_LEAST_LABELLED} are needed)"
         classes = "only 1 class" if several else "no class"
         alike = f"{classes} with two or more labelled samples (2 such classes are needed)"
-        return Subject(path, None, whole, {}, {}, few if len(rows) < _LEAST_LABELLED else alike, samples)
+        return Subject(path, None, whole, {}, {}, "", samples, missing=few if len(rows) < _LEAST_LABELLED else alike)
     fit, kept = split_rows(labels, rows)
     train_part, test_part = (
         {layer: Features(features.codes[part], labels=labels[part], label_names=features.label_names)}

@@ -226,6 +226,9 @@ class Index:
         new = stored_codes(codes, self.features, self.cosine)
         if not new.shape[0]:
             return
+        kind = np.asarray(0 if labels is None else labels).dtype
+        if kind.kind not in "iu":  # words would be numbered as if the index had no others
+            raise InputError(f"labels are {kind}, expected integers")
         samples = Features(new, ids=ids, labels=labels)
 
         def change(table: Table) -> Table:

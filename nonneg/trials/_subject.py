@@ -83,8 +83,9 @@ def open_run(path: str, data: str | None = None, device: str | None = None) -> T
     is_divided = sources[0].name == sources[1].name
     is_own = data is None or Path(data).resolve() == Path(config.data).resolve()
     seen = "; the run was trained on all of them" if is_divided and is_own else ""
-    if not all(known):
-        protocol, train = f"evaluated on {len(sources[1]):,} samples of {sources[1].name}{seen}; no labels", {}
+    missing = "" if all(known) else "no labels"
+    if missing:
+        protocol, train = f"evaluated on {len(sources[1]):,} samples of {sources[1].name}{seen}; {missing}", {}
     elif is_divided:
         protocol = (
             f"probes fitted on {known[0]:,} samples of {sources[0].name} and evaluated on {known[1]:,} others{seen}"
@@ -103,6 +104,7 @@ def open_run(path: str, data: str | None = None, device: str | None = None) -> T
         sample_digest(test["encoder"]),
         sources[1].factors,
         _joined_split(*sources),
+        missing,
         model=model,
         train_source=sources[0],
         test_source=sources[1],

@@ -148,6 +148,7 @@ def test_added_rows_have_ids_and_labels(features, codes):
         (lambda index, codes: index.add(codes[:2], ["x"]), "ids: 1 given, expected 2"),
         (lambda index, codes: index.add(codes[:2], ["x", "x"]), "ids: .*same"),
         (lambda index, codes: index.add(codes[:2], ["x", "y"], [0.5, 1]), "labels are float64"),
+        (lambda index, codes: index.add(codes[:2], ["x", "y"], ["cat", "dog"]), "labels are <U3"),
         (lambda index, codes: Index.build(Features(codes), "faiss"), "engine is 'faiss'.*seismic"),
         (lambda index, codes: Index.build(Features(codes), cut=3), "engine exact .*'cut'"),
         (

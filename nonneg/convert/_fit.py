@@ -15,7 +15,6 @@ from nonneg.convert._config import FitConfig
 from nonneg.convert._head import Head
 from nonneg.convert._rows import Rows, have_one_direction, unit, zero_rows
 from nonneg.errors import InputError
-from nonneg.messages import counted
 
 _WARM_UP = 20  # steps
 _FIRST_ACTIVE = 4  # the fit starts with this multiple of `max_active`, so that all features learn
@@ -37,9 +36,9 @@ class Fit:
     def __init__(self, rows: Rows, groups: Tensor | None, config: FitConfig, names: Sequence[str] = ("X",)) -> None:
         for part, name in zip(rows.parts, names, strict=True):
             if len(zeros := zero_rows(part)):
-                found = f"{counted(len(zeros), 'row')} of {name} (the first is row {zeros[0]})"
-                without = "no direction: such rows get empty codes and should be left out of a fit"
-                warnings.warn(f"{found} contain only zeros and have {without}", UserWarning, stacklevel=4)
+                others = f" (and {len(zeros) - 1:,} more)" if len(zeros) > 1 else ""
+                advice = "such rows have no direction, get empty codes and should be left out of a fit"
+                warnings.warn(f"row {zeros[0]} of {name}{others} contains only zeros; {advice}", stacklevel=4)
         self.rows, self.groups, self.config = rows, groups, config
         self.device = rows.device
         self.chance = torch.Generator().manual_seed(config.seed)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nonneg.convert._rows import NO_DIRECTION, Rows, check_rows, have_one_direction
+from nonneg.convert._rows import Rows, check_rows, have_one_direction
 from nonneg.convert._text_vectors import SentenceModel
 from nonneg.errors import InputError
 from nonneg.labels import label_numbers
@@ -155,7 +155,7 @@ def _checked(given: str, vectors: Any) -> Any:
         smallest, largest = block.min(1), block.max(1)
         is_finite = np.isfinite(smallest) & np.isfinite(largest)
         check_rows(given, is_finite, start, "NaN or infinity", "finite numbers")
-        check_rows(given, (smallest != 0) | (largest != 0), start, *NO_DIRECTION)
+        check_rows(given, (smallest != 0) | (largest != 0), start, "only zeros", "a vector with a direction")
         least, most = np.minimum(least, block.min(0)), np.maximum(most, block.max(0))
         if is_one_direction:  # rarely true beyond the first block
             is_one_direction = all(have_one_direction(units, first) for units in Rows(block, device=cpu).blocks(_BLOCK))

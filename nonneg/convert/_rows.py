@@ -14,7 +14,6 @@ from nonneg.errors import InputError
 from nonneg.tables import as_floats
 
 _BLOCK = 16_384
-NO_DIRECTION = ("only zeros", "a vector with a direction")  # what a row contains, and what is expected
 _ROUNDING = 1e-6  # the largest distance in float32 between unit rows of the same direction
 
 

@@ -65,7 +65,7 @@ def clustering(features: Features, seed: int = 0) -> Clustering:
 
 
 def _reduced(rows: Any, directions: int, seed: int) -> Any:
-    """Return rows in their leading directions, scaled to length 1; as they are if there are too few."""
+    """Return rows in their leading directions, scaled to length 1; as they are with fewer features or samples."""
     if min(rows.shape) <= directions:
         return rows
     return unit_rows(TruncatedSVD(directions, random_state=seed).fit_transform(rows))

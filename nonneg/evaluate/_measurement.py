@@ -310,8 +310,8 @@ class Measurement:
             yield "± is the standard deviation over seeds."
         alone = (column[0] for column in self.columns.values() if len(column) == 1)
         if any(figure.interval is not None for one in alone for figure in one.figures.values()):
-            normal = "SEPIN, class consistency, NMI, AUC: normal"
-            yield f"Brackets: 95% confidence interval over test samples (bootstrap; {normal})."
+            kinds = "means: bootstrap; other statistics: normal"
+            yield f"Brackets: 95% confidence interval over test samples ({kinds})."
         for pair in self._compared():
             over = {found.over for row in self.rows if (found := self.difference(row, *pair))}
             paired = f"paired over {' or '.join(sorted(over))}"

@@ -36,7 +36,7 @@ _FOLDS = (
     " nine folds, evaluated on the other fold"
 )
 _CLUSTERS = (
-    "K-means: on the 32 leading directions of rows of length 1, or as many as classes; as many clusters as classes,"
+    "K-means: on up to 32 leading directions of rows of length 1, or as many as classes; as many clusters as classes,"
     " best of 10 starts; each class gets one cluster"
 )
 _NOISE = f"Random labels: mean of {_NOISE_DRAWS} draws, the same draws in every column"
@@ -232,14 +232,16 @@ def measure_features(
 
 
 def _protocol(subject: Subject, parts: Mapping[str, Part]) -> str:
-    """Return what was measured on what; that of the subject, unless no probe was fitted as it says."""
-    own = [part.divides for part in parts.values() if part.needs_probe]
-    if not subject.train or not own or not all(own):
+    """Return what was measured on what: that of the subject only if a probe was fitted as it says."""
+    if not subject.train or any(part.needs_probe and not part.divides for part in parts.values()):
         return subject.protocol
     layer, train = next(iter(subject.train.items()))
-    known = sum(int(is_labelled(np.asarray(part.labels)).sum()) for part in (train, subject.test[layer]))
-    others = ", ".join(name for name, part in parts.items() if not part.divides)
-    return f"{known:,} labelled samples" + (f"; {others}: {len(subject.whole[layer]):,} samples" if others else "")
+    labelled = sum(int(is_labelled(np.asarray(part.labels)).sum()) for part in (train, subject.test[layer]))
+    others = [name for name, part in parts.items() if not part.divides]
+    counts = [f"{labelled:,} labelled samples"] if len(others) < len(parts) else []
+    if others:
+        counts.append(f"{', '.join(others)}: {len(subject.whole[layer]):,} samples")
+    return "; ".join(counts) + subject.origin
 
 
 def on_fastest_device(codes: Any) -> Any:

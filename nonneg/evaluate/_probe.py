@@ -107,9 +107,8 @@ def labelled(features: Features, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return the codes in float64 and the labels of the labelled samples."""
     labels = np.asarray(features.labels)
     known = is_labelled(labels)
-    return torch.from_numpy(dense(features.codes[known])).to(device, torch.float64), torch.from_numpy(labels[known]).to(
-        device
-    )
+    codes = torch.from_numpy(dense(features.codes[known])).to(device, torch.float64)
+    return codes, torch.from_numpy(labels[known]).to(device)
 
 
 def labels_as_in(train: Features, test: Features, y: Tensor) -> Tensor:

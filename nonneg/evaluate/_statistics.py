@@ -65,7 +65,7 @@ def bootstrap_error(
         statistic: returns the statistic of the samples with these row numbers, some of which are repeated.
         samples: how many there are.
         most: the largest number of rows that it is called with. If fewer than the samples are drawn, the error is
-            scaled to all of them.
+            scaled to all of them, which suits statistics whose error falls with the root of the number of rows.
         seed: of the resampling.
 
     Example:

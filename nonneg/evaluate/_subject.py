@@ -37,6 +37,7 @@ class Subject:
         split: the part of a published division of each sample of `train` and then of `test`: 0 for train, 1 for
             validation, 2 for test, -1 for none; None if there is no such division.
         missing: why no probe can be fitted, if `train` is empty.
+        origin: which samples a run was measured on, to follow their number.
     """
 
     path: str
@@ -49,6 +50,7 @@ class Subject:
     factors: Mapping[str, Any] = field(default_factory=dict)
     split: Rows | None = None
     missing: str = ""
+    origin: str = ""
 
 
 def split_features(

@@ -20,9 +20,10 @@ def check_features(given: Any, name: str = "features", paths: bool = False) -> N
     """
     if isinstance(given, Features) or (paths and isinstance(given, str | PathLike)):
         return
-    kind, is_matrix = type(given), len(getattr(given, "shape", ())) == 2
-    array = _ARRAYS.get(kind.__module__.partition(".")[0]) if is_matrix else None
-    hint = "; wrap it: Features(X, labels=y)" if array else ""
+    kind = type(given)
+    array = _ARRAYS.get(kind.__module__.partition(".")[0]) if hasattr(given, "shape") else None
+    what = array or kind.__name__
+    hint = "; wrap it: Features(X, labels=y)" if array and len(given.shape) == 2 else ""
     hint = "; open it: Features.load(path)" if isinstance(given, str | PathLike) else hint
-    found = "None" if given is None else f"a {array or kind.__name__}"
+    found = "None" if given is None else f"{'an' if what[0] in 'aeiouAEIOU' else 'a'} {what}"
     raise InputError(f"{name} is {found}, expected Features{' or a path' if paths else ''}{hint}")

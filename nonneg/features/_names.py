@@ -132,8 +132,9 @@ def checked_names(names: Mapping[int, str]) -> dict[int, str]:
 
 
 def _is_visible(name: str) -> bool:
-    """Whether a name has a letter, digit, sign or symbol, and not only spaces or invisible characters."""
-    return any(unicodedata.category(letter)[0] in "LNPS" and letter not in _BLANK for letter in name)
+    """Whether a name has more than spaces, marks and invisible characters."""
+    kinds = [unicodedata.category(letter) for letter in name if letter not in _BLANK]
+    return any(kind not in ("Cc", "Cf", "Cs") and kind[0] not in "MZ" for kind in kinds)
 
 
 def _parse(line: bytes) -> Naming | None:

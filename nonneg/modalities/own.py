@@ -141,10 +141,13 @@ def as_input(sample: Any) -> Any:
 
 def _copied(sample: Any) -> Any:
     """Return a copy that a transform may change: the sample serves for all views, and may be memory of the dataset."""
-    if type(sample) in (dict, tuple):
-        return map_arrays(_copied, sample)
-    copy = getattr(sample, "clone", getattr(sample, "copy", None))
-    return sample if copy is None else copy()
+    if type(sample) in (tuple, list):
+        return type(sample)(map(_copied, sample))
+    if isinstance(sample, dict):
+        return {name: _copied(part) for name, part in sample.items()}
+    if isinstance(sample, Tensor):
+        return sample.clone()
+    return sample.copy() if isinstance(sample, np.ndarray) else sample
 
 
 def _with_floats(batch: Any, dtype: torch.dtype) -> Any:

@@ -1,6 +1,7 @@
 """Arrays and columns in files of many formats, by path, or by path and name: `file.npz:title`, `news.csv:2`."""
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from nonneg.tables._written import csv_column, csv_vectors, open_csv, read_json_
 
 _FORMATS = ".npy, .npz, .safetensors, .parquet, .arrow, .feather or .csv"
 _COLUMNAR = (".parquet", ".arrow", ".feather")
-_INDEX = "__index_level_0__"  # the column in which pandas writes row names to Parquet
+ROW_NAMES = re.compile(r"__index_level_\d+__")
+"""The names of columns in which pandas writes row names to Parquet."""
 _SPARSE = {"format", "shape", "data"}  # arrays in every file of scipy.sparse.save_npz
 _ARRAY, _ZIP = b"\x93NUMPY", b"PK"  # the first bytes of .npy and .npz
 
@@ -61,7 +63,11 @@ def open_vectors(given: str, progress: bool = True, one: bool = False, beside: I
         if columns := list_columns(path):
             columns = [columns[_chosen(path, name, columns, "column of vectors")]]
         else:
-            _check_no_name(path, name, "has no column of vectors and is read as a whole")
+            if name is not None:
+                raise InputError(
+                    f"{path} has no column of lists of numbers, so {name!r} names no column of vectors; without a name,"
+                    " all columns of numbers make up the vector"
+                )
             names = column_names(path)
             columns = [names[i] for i in _parts_of_vectors(path, names, beside)]
         vectors = columnar_vectors(path, columns, progress)
@@ -144,7 +150,7 @@ def _parts_of_vectors(path: Path, names: Sequence[str], beside: Iterable[str | N
     """The positions of the columns that make up the vectors of a table with one number per column."""
     others = [split_name(other) for other in beside if other is not None]
     known = {_position(path, name, names) for other, name in others if other.resolve() == path.resolve()}
-    known |= {i for i, name in enumerate(names) if _is_id(name) or name == _INDEX or (i == 0 and not name)}
+    known |= {i for i, name in enumerate(names) if _is_id(name) or _is_row_name(name, i)}
     if len(known) == len(names):
         listed = ", ".join(filter(None, names))
         raise InputError(f"{path} has no column of vectors besides {listed}, expected columns of numbers")
@@ -155,10 +161,16 @@ def _is_id(name: str) -> bool:
     return name.lower() == "id"
 
 
+def _is_row_name(name: str, position: int) -> bool:
+    """Whether pandas or R has written its row names as this column."""
+    return (position == 0 and not name) or ROW_NAMES.fullmatch(name) is not None
+
+
 def _position(path: Path, name: str | None, names: Sequence[str]) -> int:
     """The position of the named column, or of the only one besides row numbers."""
-    if name is None and len(names) == 2 and not names[0]:
-        return 1
+    others = [i for i, each in enumerate(names) if not _is_row_name(each, i)]
+    if name is None and len(others) == 1:
+        return others[0]
     return _chosen(path, name, list(names), "column")
 
 

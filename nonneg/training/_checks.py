@@ -3,9 +3,11 @@
 import math
 
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from nonneg.errors import StoppedError, UntrainableError
 from nonneg.processes import on_first_process
+from nonneg.rectify import NonNegative, Standardise
 from nonneg.training._run import RunFolder
 from nonneg.training.config import TrainConfig
 
@@ -24,7 +26,10 @@ def check_weights(network: nn.Module, epoch: int, config: TrainConfig) -> None:
 
     Waits for the device.
     """
-    numbers = [tensor.detach() for tensor in (*network.parameters(), *network.buffers()) if tensor.is_floating_point()]
+    # Other buffers are constants, such as a mask of -inf.
+    kept = [part for part in network.modules() if isinstance(part, _BatchNorm | NonNegative | Standardise)]
+    statistics = [tensor for part in kept for tensor in part.buffers(recurse=False) if tensor.is_floating_point()]
+    numbers = [tensor.detach() for tensor in (*network.parameters(), *statistics) if tensor.numel()]
     largest = nn.utils.get_total_norm(numbers, math.inf)
     check_finite(float(largest), epoch, config, "largest weight")
 

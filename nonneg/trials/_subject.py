@@ -84,8 +84,9 @@ def open_run(path: str, data: str | None = None, device: str | None = None) -> T
     is_own = data is None or Path(data).resolve() == Path(config.data).resolve()
     seen = "; the run was trained on all of them" if is_divided and is_own else ""
     missing = "" if all(known) else "no labels"
+    origin = f" of {sources[1].name}{seen}"
     if missing:
-        protocol, train = f"evaluated on {len(sources[1]):,} samples of {sources[1].name}{seen}; {missing}", {}
+        protocol, train = f"evaluated on {len(sources[1]):,} samples{origin}; {missing}", {}
     elif is_divided:
         protocol = (
             f"probes fitted on {known[0]:,} samples of {sources[0].name} and evaluated on {known[1]:,} others{seen}"
@@ -105,6 +106,7 @@ def open_run(path: str, data: str | None = None, device: str | None = None) -> T
         sources[1].factors,
         _joined_split(*sources),
         missing,
+        origin,
         model=model,
         train_source=sources[0],
         test_source=sources[1],

@@ -126,9 +126,9 @@ def test_rows_of_zeros_cause_a_warning_and_have_empty_codes(kind, clusters):
     X[[5, 9]] = 0
     codes = embedding.transform(kind(X))
     assert codes[[5, 9]].nnz == 0 and (np.diff(codes.indptr) > 0).sum() == 298
-    with pytest.warns(UserWarning, match=r"2 rows of X \(the first is row 5\) contain only zeros"):
+    with pytest.warns(UserWarning, match=r"row 5 of X \(and 1 more\) contains only zeros"):
         embedding.fit(kind(X))
-    with pytest.warns(UserWarning, match="2 rows of pairs"):
+    with pytest.warns(UserWarning, match=r"row 5 of pairs \(and 1 more\)"):
         embedding.fit(clusters[0], pairs=kind(X))
 
 

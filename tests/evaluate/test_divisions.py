@@ -39,6 +39,7 @@ def test_the_protocol_tells_of_no_probe_if_every_part_divides_the_samples_itself
 
     labelled = int((features.labels >= 0).sum())
     assert protocol("random-splits") == f"{labelled} labelled samples"
+    assert protocol("structure") == f"structure: {len(features)} samples"
     assert protocol("structure", "random-splits").endswith(f"; structure: {len(features)} samples")
     assert protocol("probe", "random-splits").startswith("probes fitted on")
 

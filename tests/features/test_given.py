@@ -30,7 +30,7 @@ FEATURES = Features(CODES, labels=np.arange(120) % 3)
     [
         (CODES, "is a NumPy array, expected Features.*; wrap it: Features"),
         (sp.csr_array(CODES), "is a SciPy matrix, expected Features.*; wrap it: Features"),
-        (7, "is a int, expected Features"),
+        (7, "is an int, expected Features"),
         (None, "is None, expected Features"),
     ],
 )

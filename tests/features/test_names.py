@@ -63,7 +63,10 @@ def test_names_with_line_breaks_or_control_characters_are_rejected(character, fe
     assert names.current() == {2: "wheels"}
 
 
-@pytest.mark.parametrize("name", ["a  b", "ratio 1:2", "🦊 ﷽ مرحبا", "\u202eright to left\u202c", "no\u00a0break", "é"])
+@pytest.mark.parametrize(
+    "name",
+    ["a  b", "ratio 1:2", "🦊 ﷽ مرحبا", "\ue000", "\U0001fae9", "\u202eright to left\u202c", "no\u00a0break", "é"],
+)
 def test_names_may_use_any_script(name, features, tmp_path):
     folder = features.with_names({0: name}).save(tmp_path / "x.features")
     assert Features.load(folder).names[0] == name

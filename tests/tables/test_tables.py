@@ -90,9 +90,13 @@ def test_columns_that_are_read_beside_the_vectors_are_no_part_of_them(kind, tmp_
 
 
 def test_numbers_in_columns_of_parquet_are_read_as_those_of_csv(tmp_path):
-    pd.DataFrame(X, index=np.arange(20)[::-1], columns=list("abc")).to_parquet(tmp_path / "v.parquet")
-    np.testing.assert_array_equal(open_vectors(f"{tmp_path}/v.parquet"), X)
-    with pytest.raises(InputError, match=r"v\.parquet .*without the name 'a'"):
+    index = pd.MultiIndex.from_product([range(4), range(5)])
+    for some in (np.arange(20)[::-1], index):
+        pd.DataFrame(X, index=some, columns=list("abc")).to_parquet(tmp_path / "v.parquet")
+        np.testing.assert_array_equal(open_vectors(f"{tmp_path}/v.parquet"), X)
+    pd.DataFrame({"label": X[:, 0]}, index=index).to_parquet(tmp_path / "y.parquet")
+    np.testing.assert_array_equal(read_column(f"{tmp_path}/y.parquet"), X[:, 0])
+    with pytest.raises(InputError, match=r"v\.parquet .*'a' names no column of vectors"):
         open_vectors(f"{tmp_path}/v.parquet:a")
 
 

@@ -127,6 +127,18 @@ def test_a_stopped_run_with_an_own_encoder_and_transform_resumes_exactly(tmp_pat
     assert same(whole, resumed)
 
 
+def test_an_encoder_may_hold_a_mask_of_infinite_numbers(tmp_path):
+    class Masked(Network):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mask", torch.full((4, 4), -torch.inf).triu(1))
+            self.register_buffer("empty", torch.empty(0))
+
+    config = dataclasses.replace(HERE, epochs=1)
+    run = train(config, tmp_path / "run", source=Digits(), encoder=Masked(), views=noisy, progress=False)
+    assert read_log(run)[0]["loss"] > 0
+
+
 def test_a_transform_may_work_in_place():
     def brighter_in_place(image):
         return image.add_(torch.rand(()))

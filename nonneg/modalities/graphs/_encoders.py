@@ -104,8 +104,8 @@ class NodeEncoder(NodeViews):
         except Exception as error:  # a module of the caller may raise anything
             found = f"attributes {tuple(x.shape)} and edge_index {tuple(ends.shape)}"
             raise InputError(
-                f"encoder {type(self.module).__name__} cannot take {found}: {one_line(error)}; expected a module as"
-                " those of PyTorch Geometric, or a NodeEncoder"
+                f"encoder {type(self.module).__name__} cannot take {found}: {one_line(error)}; expected a module"
+                " that is called as module(x, edge_index), like those of PyTorch Geometric; see NodeEncoder"
             ) from error
 
 

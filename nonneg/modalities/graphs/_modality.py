@@ -39,7 +39,7 @@ class Nodes(Modality):
 
     name: ClassVar[str] = "nodes"
     kind: ClassVar[str] = "nodes"
-    savings: ClassVar[str] = "limit neighbours (0: all of them), or reduce batch_size or width"
+    savings: ClassVar[str] = "set neighbours to a small number, or reduce batch_size or width"
     legend: ClassVar[str] = "A node and its neighbours, coloured by label (grey: none); below, its attributes."
 
     width: Annotated[int, Field(ge=1, le=2**16)] = 256

@@ -1,6 +1,5 @@
 """Graphs in tables: a list of edges, and a table of nodes with labels and attributes, in CSV or Parquet."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from nonneg.durable import check_regular_file, read_errors_as_input_errors
 from nonneg.errors import InputError
 from nonneg.messages import one_line
 from nonneg.modalities.graphs._raw import RawGraph, labels_of
+from nonneg.tables import ROW_NAMES
 
 SUFFIXES = (".csv", ".parquet")
-_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names a column of row numbers in Parquet
 _SPLITS = {"train": 0, "val": 1, "validation": 1, "test": 2}
 
 
@@ -82,7 +81,7 @@ def _nodes(path: Path) -> tuple[Any, dict[str, Any]]:
             f"{path}: column {table.column_names.index('') + 1} has no name, expected a name for each column (pandas"
             " writes its index like this; use index=False)"
         )
-    names = [name for name in names if not _INDEX.fullmatch(name)]
+    names = [name for name in names if not ROW_NAMES.fullmatch(name)]
     if names:
         content |= {"attributes": _numbers(path, table, names), "attribute_names": tuple(names)}
     return ids, content

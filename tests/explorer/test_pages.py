@@ -360,8 +360,11 @@ def test_what_is_typed_while_a_page_loads_stays(ncl, serve, visit):
     page.locator("table.features").wait_for()
     late = []
     page.route("**/api/sets/0/feature/*", lambda route: late.append(route))
-    page.locator("tbody th a").first.click()
+    with page.expect_request("**/api/sets/0/feature/*"):
+        page.locator("tbody th a").first.click()
     page.locator("#find").press_sequentially("ab")
+    while not late:
+        page.wait_for_timeout(20)
     late[0].continue_()
     page.locator("article.feature").wait_for()
     page.keyboard.type("c")
